@@ -1,0 +1,69 @@
+/* device.h - a device profile: how fast a GPU (or CPU) computes attention, how much memory it has and how fast that is.
+ *
+ * Data only, read from models/devices/NAME.ini, every figure with its source; models/cost turns it into seconds. A
+ * kernel's speed is given as published or measured: rates at square problem sizes, per pass, mask and head dim.
+ */
+#ifndef CPSIM_MODELS_INPUT_DEVICE_H
+#define CPSIM_MODELS_INPUT_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "models/base/diagnostics.h"
+#include "models/base/dtype.h"
+
+struct rate_point {
+    double seq_len;
+    double flops_per_s; /* by the convention FLOPs = 4 * heads * head_dim * pairs (x 2.5 backward), pairs = S^2 / 2
+                           causal */
+};
+
+#define RATE_POINTS_MAX 12 /* of one mask in one table */
+
+enum attention_pass { PASS_FORWARD, PASS_BACKWARD, PASS_COUNT };
+
+/* One section [attention KERNEL forward|backward HEAD_DIM [DTYPE]]: a table of rates for one kernel, pass and head dim.
+ * Tables of different dtypes name theirs in the section. */
+struct attention_table {
+    char kernel[32];
+    enum attention_pass pass;
+    uint32_t head_dim;
+    uint32_t dtypes;   /* bit i: holds for enum dtype i */
+    int named_dtype;   /* that of the section's name; -1: none */
+    double heads;      /* query heads of the table's runs */
+    double batch;      /* sequences of the table's runs; 0 when `tokens` is given */
+    double tokens;     /* batch * seq_len held constant over the table; 0 when `batch` is given */
+    double rate_scale; /* multiplies every rate: a variant of the device measured at one point */
+    double spread;     /* relative, of measured rates; 0: not known */
+    struct rate_point *full, *causal;
+    size_t n_full, n_causal;
+    int line;
+};
+
+/* The steps around attention, which stream their operands through memory. */
+enum device_step { STEP_MERGE, STEP_FINISH, STEP_DELTA, STEP_ACCUMULATE, STEP_CAST, STEP_COUNT };
+
+struct device {
+    char *path;
+    char name[64]; /* for people: "H100 SXM5 80 GB" */
+    double memory_bytes;
+    double memory_bytes_per_s; /* datasheet */
+    double memory_efficiency;  /* share of it that the steps reach which have no rate of their own */
+    double peak_flops_per_s;   /* datasheet dense peak of 16-bit types, a bound on every rate; 0 = not stated */
+    double launch_seconds;     /* from one kernel to the next on a stream, paid by every compute operation */
+    double transfer_slowdown;  /* 0..1: how much slower a rank computes while one of its messages moves */
+    double step_bytes_per_s[STEP_COUNT]; /* [steps]: read and written; 0: memory_bytes_per_s * memory_efficiency */
+    double steps_spread;                 /* relative, of these rates; 0: not known */
+    uint32_t processors;                 /* SMs (or cores) */
+    uint32_t tile_rows;                  /* query rows that one SM works on at a time */
+    char default_kernel[32];
+    struct attention_table *tables;
+    size_t n_tables;
+};
+
+/* Reads the profile `name` (a name under models/devices/ or a path to a file). */
+bool device_read(struct device *device, const char *name, struct diagnostics *diag);
+void device_fini(struct device *device);
+
+#endif

@@ -1,0 +1,299 @@
+/* experiment.c - reads an experiment: the key tables first, then what holds between keys.
+ *
+ * Every judgement is made as far as its numbers are known (a refused count is still zero), so that one run shows all
+ * that is wrong. A message stands where the key that can be changed was written.
+ */
+#include "models/input/experiment.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/base/memory.h"
+#include "models/input/data_path.h"
+#include "models/input/experiment_keys.h"
+#include "models/input/experiment_values.h"
+#include "models/input/ini_document.h"
+#include "models/input/key_table.h"
+#include "models/input/transformer.h"
+
+/* A message about a key; where the key was not written, about its section. */
+#define COMPLAIN(experiment, diag, section_name, key, ...)                                                             \
+    ini_document_complain((experiment)->document, ini_document_section((experiment)->document, section_name),          \
+                          find_entry(experiment, section_name, key), diag, __VA_ARGS__)
+
+static const struct ini_entry *find_entry(const struct experiment *experiment, const char *section_name,
+                                          const char *key)
+{
+    const struct ini_section *section =
+        experiment->document ? ini_document_section(experiment->document, section_name) : NULL;
+    return section ? ini_section_entry(section, key) : NULL;
+}
+
+/* --- [model] ------------------------------------------------------------------------------------------------------ */
+
+static bool read_preset(struct experiment *experiment, const char *preset, struct diagnostics *diag)
+{
+    char *path = data_path_find("transformers", preset);
+    bool ok;
+    if (path) {
+        ok = transformer_read(&experiment->model, path, diag);
+    } else {
+        char **names = data_path_list("transformers");
+        char *hint = key_table_suggestion(preset, (const char *const *)names);
+        ok = COMPLAIN(experiment, diag, "model", "preset", "unknown preset '%s'%s", preset, hint);
+        free(hint);
+        for (size_t i = 0; names[i]; i++)
+            free(names[i]);
+        free(names);
+    }
+    free(path);
+    return ok;
+}
+
+static bool is_shape_key(const char *key)
+{
+    return strcmp(key, "preset") != 0 && strcmp(key, "dtype") != 0;
+}
+
+/* A model is a preset or a shape, not both. */
+static bool settle_model(struct experiment *experiment, struct diagnostics *diag)
+{
+    static const char *const needed[] = {"q_heads", "kv_heads", "head_dim"};
+    const struct ini_section *section = ini_document_section(experiment->document, "model");
+    if (!section)
+        return true; /* already reported */
+    const struct ini_entry *preset = ini_section_entry(section, "preset");
+    bool ok = true;
+    if (preset) {
+        for (size_t i = 0; i < experiment_model.n_keys; i++) {
+            const char *key = experiment_model.keys[i].name;
+            if (is_shape_key(key) && ini_section_entry(section, key))
+                ok = COMPLAIN(experiment, diag, "model", key,
+                              "'%s' beside preset = %s, expected either a preset or a shape", key, preset->value);
+        }
+        return read_preset(experiment, preset->value, diag) && ok;
+    }
+    for (size_t i = 0; i < sizeof needed / sizeof *needed && !experiment->document->incomplete; i++) {
+        if (!ini_section_entry(section, needed[i]))
+            ok = ini_document_complain(experiment->document, section, NULL, diag,
+                                       "[model] has no key '%s', expected q_heads, kv_heads and head_dim, or a preset",
+                                       needed[i]);
+    }
+    const struct transformer *model = &experiment->model;
+    if (model->q_heads > 0 && model->kv_heads > 0 && model->q_heads % model->kv_heads != 0)
+        ok = COMPLAIN(experiment, diag, "model", "kv_heads",
+                      "'kv_heads' = %" PRIu32 " does not divide q_heads = %" PRIu32 ", expected a divisor",
+                      model->kv_heads, model->q_heads);
+    return ok;
+}
+
+/* --- between keys ------------------------------------------------------------------------------------------------- */
+
+static bool check_heads(const struct experiment *experiment, struct diagnostics *diag)
+{
+    uint32_t tp = experiment->degree[PARALLEL_TP];
+    uint32_t q_heads = experiment->model.q_heads, kv_heads = experiment->model.kv_heads;
+    if (tp == 0 || (q_heads % tp == 0 && kv_heads % tp == 0))
+        return true;
+    return COMPLAIN(experiment, diag, "parallel", "tp",
+                    "'tp' = %" PRIu32 " does not divide q_heads = %" PRIu32 " and kv_heads = %" PRIu32
+                    ", expected a divisor of both",
+                    tp, q_heads, kv_heads);
+}
+
+static bool check_zigzag(const struct experiment *experiment, struct diagnostics *diag)
+{
+    uint64_t cp = experiment->degree[PARALLEL_CP], divisor = 2 * cp;
+    if (experiment->seq_len % divisor == 0)
+        return true;
+    uint64_t below = experiment->seq_len / divisor * divisor, above = below + divisor;
+    char nearest[64];
+    if (below == 0)
+        snprintf(nearest, sizeof nearest, "%" PRIu64, above);
+    else if (above > SEQ_LEN_MAX)
+        snprintf(nearest, sizeof nearest, "%" PRIu64, below);
+    else
+        snprintf(nearest, sizeof nearest, "%" PRIu64 " or %" PRIu64, below, above);
+    return COMPLAIN(experiment, diag, "workload", "seq_len",
+                    "'seq_len' = %" PRIu64 " with cp = %" PRIu64 " and zigzag, expected a multiple of 2 x cp = %" PRIu64
+                    ", the nearest: %s",
+                    experiment->seq_len, cp, divisor, nearest);
+}
+
+static bool check_counts(const struct experiment *experiment, struct diagnostics *diag)
+{
+    size_t n = 0;
+    uint64_t sum = 0; /* at most 2^20 counts of at most 2^31 each */
+    for (; experiment->shard_counts[n] != SHARD_COUNTS_END; n++)
+        sum += experiment->shard_counts[n];
+    bool ok = true;
+    if (experiment->degree[PARALLEL_CP] > 0 && n != experiment->degree[PARALLEL_CP])
+        ok = COMPLAIN(experiment, diag, "schedule", "sharding",
+                      "'sharding' has %zu counts, expected one a rank: cp = %" PRIu32, n,
+                      experiment->degree[PARALLEL_CP]);
+    if (experiment->seq_len > 0 && sum != experiment->seq_len)
+        ok = COMPLAIN(experiment, diag, "schedule", "sharding",
+                      "'sharding' counts sum to %" PRIu64 ", expected seq_len = %" PRIu64, sum, experiment->seq_len);
+    return ok;
+}
+
+static bool check_sharding(const struct experiment *experiment, struct diagnostics *diag)
+{
+    if (experiment->sharding == SHARDING_EXPLICIT)
+        return check_counts(experiment, diag);
+    if (experiment->sharding == SHARDING_ZIGZAG && experiment->seq_len > 0 && experiment->degree[PARALLEL_CP] > 0)
+        return check_zigzag(experiment, diag);
+    return true;
+}
+
+static bool check_documents(const struct experiment *experiment, struct diagnostics *diag)
+{
+    const struct mask *mask = &experiment->mask;
+    if (mask->kind != MASK_DOCUMENTS || experiment->seq_len == 0 ||
+        mask->document_starts[mask->n_documents] == experiment->seq_len)
+        return true;
+    return COMPLAIN(experiment, diag, "workload", "mask",
+                    "'mask' documents sum to %" PRIu64 ", expected seq_len = %" PRIu64,
+                    mask->document_starts[mask->n_documents], experiment->seq_len);
+}
+
+/* Every count of bytes, over all ranks and the passes of a step, must fit 63 bits. In fp64 the largest are a rank's Q
+ * and the keys and values that cp ranks see from all others: forward, again backward, and their gradients. Doubles do
+ * to find out, the limit need not be sharp. */
+static bool check_overflow(const struct experiment *experiment, struct diagnostics *diag)
+{
+    const struct transformer *model = &experiment->model;
+    double rows = (double)experiment->seq_len * experiment->batch * model->head_dim * 8;
+    double resident = rows * model->q_heads;
+    double traffic = rows * model->kv_heads * 2 * 3 * experiment->degree[PARALLEL_CP];
+    if (resident < 0x1p62 && traffic < 0x1p62)
+        return true;
+    return COMPLAIN(experiment, diag, "workload", "seq_len",
+                    "'seq_len' = %" PRIu64 " with batch = %" PRIu32 ", q_heads = %" PRIu32 ", kv_heads = %" PRIu32
+                    ", head_dim = %" PRIu32 " and cp = %" PRIu32
+                    " moves more bytes than 63 bits can count, expected a smaller product",
+                    experiment->seq_len, experiment->batch, model->q_heads, model->kv_heads, model->head_dim,
+                    experiment->degree[PARALLEL_CP]);
+}
+
+static bool check_layout(const struct experiment *experiment, struct diagnostics *diag)
+{
+    uint64_t ranks = 1; /* at most 2^60 */
+    for (int d = 0; d < PARALLEL_DIMENSIONS; d++)
+        ranks *= experiment->degree[d];
+    if (ranks <= INT32_MAX)
+        return true;
+    return COMPLAIN(experiment, diag, "parallel", "cp", "tp x cp x dp = %" PRIu64 " ranks, expected at most %" PRId32,
+                    ranks, INT32_MAX);
+}
+
+/* --- the interface ------------------------------------------------------------------------------------------------ */
+
+static bool read_document(struct experiment *experiment, const char *const *overrides, size_t n_overrides,
+                          struct diagnostics *diag)
+{
+    bool ok = true;
+    for (size_t i = 0; i < n_overrides; i++)
+        ok &= ini_document_override(experiment->document, overrides[i], diag);
+    ok &= key_table_check_sections(&experiment_file, experiment->document, diag);
+    for (size_t i = 0; experiment_file.sections[i]; i++) {
+        const struct section_spec *spec = experiment_file.sections[i];
+        const struct ini_section *section = ini_document_section(experiment->document, spec->name);
+        if (section) /* a missing one is reported, its keys need not be */
+            ok &= key_table_read(spec, experiment->document, section, experiment, diag);
+    }
+    experiment->mask.seq_len = experiment->seq_len;
+    ok &= settle_model(experiment, diag);
+    ok &= check_heads(experiment, diag);
+    ok &= check_sharding(experiment, diag);
+    ok &= check_documents(experiment, diag);
+    ok &= check_overflow(experiment, diag);
+    ok &= check_layout(experiment, diag);
+    return ok;
+}
+
+bool experiment_read(struct experiment *experiment, const char *path, const char *const *overrides, size_t n_overrides,
+                     struct diagnostics *diag)
+{
+    *experiment = (struct experiment){.path = memory_text(path), .document = ini_document_read(path, diag)};
+    if (experiment->document && read_document(experiment, overrides, n_overrides, diag))
+        return true;
+    experiment_fini(experiment);
+    return false;
+}
+
+void experiment_fini(struct experiment *experiment)
+{
+    ini_document_destroy(experiment->document);
+    free(experiment->shard_counts);
+    free(experiment->mask.document_starts);
+    free(experiment->path);
+    *experiment = (struct experiment){0};
+}
+
+int experiment_key_line(const struct experiment *experiment, const char *section, const char *key)
+{
+    const struct ini_entry *entry = find_entry(experiment, section, key);
+    return entry ? entry->line : 0;
+}
+
+bool experiment_complain(const struct experiment *experiment, const char *section, const char *key,
+                         struct diagnostics *diag, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = memory_vformat(format, arguments);
+    va_end(arguments);
+    if (experiment->document)
+        COMPLAIN(experiment, diag, section, key, "%s", text);
+    else
+        diagnostics_add(diag, "%s", text);
+    free(text);
+    return false;
+}
+
+uint32_t experiment_q_heads(const struct experiment *experiment)
+{
+    return experiment->model.q_heads / experiment->degree[PARALLEL_TP];
+}
+
+uint32_t experiment_kv_heads(const struct experiment *experiment)
+{
+    return experiment->model.kv_heads / experiment->degree[PARALLEL_TP];
+}
+
+/* Room for any value: a list printed is at most so much longer than it was written ("1Gi" becomes "1073741824"). */
+static size_t value_size(const struct experiment *experiment)
+{
+    size_t longest = 0;
+    for (size_t i = 0; i < experiment->document->n_sections; i++) {
+        const struct ini_section *section = &experiment->document->sections[i];
+        for (size_t j = 0; j < section->n_entries; j++) {
+            size_t length = strlen(section->entries[j].value);
+            longest = length > longest ? length : longest;
+        }
+    }
+    return 4 * longest + 128;
+}
+
+void experiment_each_value(const struct experiment *experiment,
+                           void (*visit)(void *context, const char *section, const char *key, const char *value),
+                           void *context)
+{
+    size_t size = value_size(experiment);
+    char *text = memory_zeroed(size, 1);
+    for (size_t i = 0; experiment_file.sections[i]; i++) {
+        const struct section_spec *spec = experiment_file.sections[i];
+        for (size_t j = 0; j < spec->n_keys; j++) {
+            if (strcmp(spec->keys[j].name, "preset") == 0)
+                continue; /* its shape follows key by key, under the preset's name, so the values read back as they are
+                           */
+            key_table_print_value(&spec->keys[j], experiment, text, size);
+            visit(context, spec->name, spec->keys[j].name, text);
+        }
+    }
+    free(text);
+}

@@ -1,0 +1,118 @@
+/* experiment.h - what the user asks: a model's attention layer, a workload, a parallel layout, a schedule.
+ *
+ * Read from an experiment INI (design: [model], [workload], [parallel], [schedule]) and constant afterwards. Everything
+ * that can be judged from these keys alone has been judged when reading succeeds: ranges, divisibility of heads by tp,
+ * of the sequence by the sharding, overflow. What an algorithm demands is the algorithm's to check.
+ */
+#ifndef CPSIM_MODELS_INPUT_EXPERIMENT_H
+#define CPSIM_MODELS_INPUT_EXPERIMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "models/base/diagnostics.h"
+#include "models/base/dtype.h"
+
+struct ini_document;
+
+/* Positions are 32-bit inside a block of rows, so a sequence has at most 2^31 of them; pair counts then fit 64 bits. */
+#define SEQ_LEN_MAX (UINT64_C(1) << 31)
+
+/* The shape of a transformer; attention uses q_heads, kv_heads and head_dim. */
+struct transformer {
+    char name[48]; /* the preset's name, or "custom" */
+    uint32_t q_heads, kv_heads, head_dim;
+    uint32_t layers, hidden, ffn, vocab; /* 0 when a custom model does not give them */
+    uint64_t window;                     /* sliding window the model was trained with; 0 = none (information only) */
+};
+
+enum mask_kind {
+    MASK_FULL,      /* every query sees every key */
+    MASK_CAUSAL,    /* key <= query */
+    MASK_WINDOW,    /* query - window < key <= query: `window` keys, the query's own position included */
+    MASK_DOCUMENTS, /* key <= query, both in the same document */
+};
+
+struct mask {
+    enum mask_kind kind;
+    uint64_t seq_len;
+    uint64_t window;           /* MASK_WINDOW */
+    uint64_t *document_starts; /* MASK_DOCUMENTS: n_documents + 1 ascending positions, from 0 to seq_len */
+    size_t n_documents;
+};
+
+enum sharding_kind {
+    SHARDING_CONTIGUOUS, /* rank r owns one run of positions */
+    SHARDING_ZIGZAG,     /* rank r owns chunks r and 2P-1-r of 2P */
+    SHARDING_STRIPED,    /* rank r owns positions r, r+P, ... */
+    SHARDING_EXPLICIT,   /* contiguous runs of the given, possibly uneven, lengths */
+};
+
+enum skip_kind {
+    SKIP_NONE,     /* blocks with no visible pair are computed like any other */
+    SKIP_COMPUTE,  /* they are received (and relayed) but not computed */
+    SKIP_TRANSFER, /* nor are they sent to ranks that see nothing of them */
+};
+
+enum collective_kind {
+    COLLECTIVE_RING,   /* P-1 steps to the neighbour */
+    COLLECTIVE_DIRECT, /* every rank to every other at once */
+};
+
+/* The three dimensions of a parallel layout. */
+enum parallel_dimension { PARALLEL_TP, PARALLEL_CP, PARALLEL_DP, PARALLEL_DIMENSIONS };
+
+struct experiment {
+    char *path; /* as the user named it */
+
+    struct transformer model;
+    enum dtype dtype;
+
+    uint64_t seq_len; /* of the whole CP group */
+    uint32_t batch;   /* sequences per CP group */
+    struct mask mask;
+    bool train; /* forward and backward; false: forward only */
+
+    uint32_t degree[PARALLEL_DIMENSIONS];               /* tp, cp, dp */
+    enum parallel_dimension order[PARALLEL_DIMENSIONS]; /* innermost first */
+
+    char algorithm[32];
+    enum sharding_kind sharding;
+    uint64_t *shard_counts; /* SHARDING_EXPLICIT: cp lengths that sum to seq_len; else NULL */
+    bool overlap;           /* exchanges on their own stream(s) */
+    uint32_t buffers;       /* received KV blocks that may be held at once */
+    uint64_t kv_block;      /* at most so many positions travel in one message; 0: the whole shard */
+    enum skip_kind skip;
+    bool split_kv;             /* K and V in two messages instead of one */
+    bool gradient_accumulator; /* dK, dV accumulated and returned in fp32 (or wider) instead of the model's dtype */
+    enum collective_kind collective;
+
+    struct ini_document *document; /* what was written, for experiment_key_line and the report */
+};
+
+/* Reads `path` and applies `overrides` ("section.key=value", those whose section belongs to an experiment; the caller
+ * has sorted out the others). False with every problem in `diag`. On success the caller calls experiment_fini. */
+bool experiment_read(struct experiment *experiment, const char *path, const char *const *overrides, size_t n_overrides,
+                     struct diagnostics *diag);
+void experiment_fini(struct experiment *experiment);
+
+/* The line on which "section.key" was written, 0 if it was not (a default), -1 if it came from an override. */
+int experiment_key_line(const struct experiment *experiment, const char *section, const char *key);
+
+/* A message about "section.key", at the line or override that wrote it; about the section where none did. An
+ * experiment that was not read has no such places. Returns false. */
+bool experiment_complain(const struct experiment *experiment, const char *section, const char *key,
+                         struct diagnostics *diag, const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* Query and KV heads of one rank: the model's, divided by tp. */
+uint32_t experiment_q_heads(const struct experiment *experiment);
+uint32_t experiment_kv_heads(const struct experiment *experiment);
+
+/* Calls `visit` for every key with its effective value as text in INI syntax ("131072", "causal", "bf16"), in the order
+ * of the key tables: what a report records as "experiment". */
+void experiment_each_value(const struct experiment *experiment,
+                           void (*visit)(void *context, const char *section, const char *key, const char *value),
+                           void *context);
+
+#endif

@@ -1,0 +1,32 @@
+/* experiment_values.h - reading and printing of an experiment's values that have a grammar of their own.
+ *
+ * For KEY_CUSTOM rows (key_table.h): `place` is the struct mask, the order array, or (sharding, preset) the whole
+ * struct experiment.
+ */
+#ifndef CPSIM_MODELS_INPUT_EXPERIMENT_VALUES_H
+#define CPSIM_MODELS_INPUT_EXPERIMENT_VALUES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DOCUMENTS_FORM "documents:4096*32,1024"
+#define MASK_FORM "full | causal | window:4096 | " DOCUMENTS_FORM
+#define SHARDING_FORM "contiguous | zigzag | striped | one count a rank such as 2,3 or 1024*31,1000"
+
+/* Ends the list in experiment.shard_counts. */
+#define SHARD_COUNTS_END UINT64_MAX
+
+bool experiment_parse_mask(void *place, const char *text, const char **expected);
+void experiment_print_mask(const void *place, char *text, size_t size);
+
+bool experiment_parse_sharding(void *place, const char *text, const char **expected);
+void experiment_print_sharding(const void *place, char *text, size_t size);
+
+bool experiment_parse_order(void *place, const char *text, const char **expected);
+void experiment_print_order(const void *place, char *text, size_t size);
+
+bool experiment_parse_preset(void *place, const char *text, const char **expected);
+void experiment_print_preset(const void *place, char *text, size_t size);
+
+#endif

@@ -1,0 +1,137 @@
+/* topology.h - a cluster: GPUs joined by levels of links, from the inside out, and the route between any two.
+ *
+ * Level 0 joins `size` GPUs; level k joins `size` groups of level k-1. Each direction of each cable is a link of its
+ * own (full duplex), so opposite transfers do not meet; with `duplex = half` the two directions are one link. Links are
+ * numbered, not stored: a cluster of 100,000 GPUs costs nothing until somebody asks for a route.
+ *
+ * Kinds of a level: switch (non-blocking, only its ports limit), mesh (a cable between every two members), ring, torus.
+ * A level above the first reaches each member by one port that the member shares (attach = node), or by a port per GPU
+ * (attach = rail): GPU i of every member is in lane i. A rail mesh, ring or torus has one set of cables per lane and
+ * joins GPUs of the same lane; a node-attached one has a single set.
+ *
+ * Routes, in the order from source to destination. Let k be the outermost level at which the two GPUs differ.
+ *
+ * 1. The way up from the GPU to where its port into level k hangs. A port hangs on the switch of the level below: the
+ * GPU's way there is the up link at that switch, and before that the way up to this link's port. A port sits on the GPU
+ * itself, and nothing is crossed, if it is of level 0, or of rail attachment at level 1 (a NIC per GPU), of a rail
+ * mesh, ring or torus (cables from GPU to GPU), or of rail attachment over a level that is no switch. A node-attached
+ * port over a mesh, ring or torus is equally near to all members: the way up crosses no link of that level.
+ *
+ * 2. Level k. Switch: the source's up link, the destination's down link. Mesh: the pair's own link. Ring and torus: the
+ * links of the shortest way, dimension by dimension; a tie goes to increasing index.
+ *
+ * 3. The way down to the destination, as 1 backwards. But a rail mesh, ring or torus ends at the source's lane: if the
+ * destination is in another, the route from there to it, inside the destination's member, follows.
+ *
+ * Example: node (switch), cluster (rail switch), pods (node-attached switch). Between pods: the GPU's NIC up, its
+ * pod's link up, the other pod's link down, the other GPU's NIC down; the nodes' switches are not touched.
+ *
+ * The route's alpha is the sum of the latencies of the levels it crosses: once for a switch's up and down links
+ * together, per hop in a ring or torus. No route has a link twice. Under full duplex, a route and its reverse share no
+ * link.
+ *
+ * Constant after topology_read.
+ */
+#ifndef CPSIM_MODELS_INPUT_TOPOLOGY_H
+#define CPSIM_MODELS_INPUT_TOPOLOGY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "models/base/diagnostics.h"
+
+struct ini_document;
+
+enum level_kind { LEVEL_SWITCH, LEVEL_MESH, LEVEL_RING, LEVEL_TORUS };
+enum level_attach { ATTACH_RAIL, ATTACH_NODE }; /* level 0 has neither: a GPU's port is its own */
+
+#define TORUS_DIMENSIONS_MAX 4
+#define LEVELS_MAX 8
+#define TOPOLOGY_GPUS_MAX (UINT64_C(1) << 24)
+#define CURVE_POINTS_MAX 64
+
+/* One measured point of a link class: messages of `bytes` reach `bytes_per_s` (message size over its whole time). */
+struct curve_point {
+    double bytes, bytes_per_s;
+};
+
+struct level {
+    char name[40]; /* also the link class's name in reports */
+    uint32_t size; /* members: GPUs at level 0, groups of the level below otherwise */
+    enum level_kind kind;
+    uint32_t torus[TORUS_DIMENSIONS_MAX], n_torus; /* LEVEL_TORUS: lengths, product = size; LEVEL_RING: one */
+    enum level_attach attach;
+    double bytes_per_s;     /* each way, per port (switch) or per link (mesh, ring, torus) */
+    double latency_seconds; /* per message; ring and torus: per hop */
+    bool half_duplex;
+    struct curve_point *curve; /* ascending in bytes; NULL: alpha-beta alone */
+    size_t n_curve;
+    double spread; /* relative, of measured message times; 0: not known */
+    int line;
+};
+
+struct topology {
+    char *path;
+    char device[200]; /* models/devices/NAME.ini, or the path of a profile */
+    char kernel[32];  /* attention kernel of that profile; "" = the profile's default */
+    struct level levels[LEVELS_MAX];
+    uint32_t n_levels;
+    uint64_t n_gpus; /* product of the sizes */
+    uint64_t n_links;
+    struct ini_document *document;
+};
+
+bool topology_read(struct topology *topology, const char *path, const char *const *overrides, size_t n_overrides,
+                   struct diagnostics *diag);
+void topology_fini(struct topology *topology);
+
+/* The same for a topology given as text (tests and tools): `name` stands for the path in messages. */
+bool topology_read_text(struct topology *topology, const char *name, const char *text, struct diagnostics *diag);
+
+/* A message about a key of [cluster], at the line or override that wrote it; about the file where none did. Returns
+ * false. */
+bool topology_complain(const struct topology *topology, const char *key, struct diagnostics *diag, const char *format,
+                       ...) __attribute__((format(printf, 4, 5)));
+
+/* The path of the device profile that the topology names; NULL, with a message, when there is none. The caller frees
+ * it. */
+char *topology_device_path(const struct topology *topology, struct diagnostics *diag);
+
+struct link_info {
+    uint32_t level;
+    double bytes_per_s;
+};
+
+/* Fills in n_gpus and n_links from the levels (topology_read has done so). False when there are more than
+ * TOPOLOGY_GPUS_MAX GPUs. */
+bool topology_count(struct topology *topology);
+
+/* What link `link` (< n_links) is. */
+struct link_info topology_link(const struct topology *topology, uint64_t link);
+/* Its name, for messages and traces, such as "node: gpu 3 up", "cluster: node 1 down",
+ * "ring: gpu 3 to gpu 11" or, half duplex, "bus: gpu 3 - gpu 4"; written to `text`. No two links share a name. */
+void topology_link_name(const struct topology *topology, uint64_t link, char *text, size_t size);
+
+/* A way from one GPU to another. Reusable: route_init once, topology_route many times, route_fini once. */
+struct route {
+    uint64_t *links;
+    size_t n_links, capacity;
+    double alpha_seconds;
+    double bytes_per_s; /* of the narrowest link */
+    uint32_t level;     /* the outermost level crossed: the transfer's link class */
+};
+
+void route_init(struct route *route);
+void route_fini(struct route *route);
+
+/* The route from GPU `from` to GPU `to`, both < n_gpus and different. False, with a message naming both, if there is
+ * none. */
+bool topology_route(const struct topology *topology, uint64_t from, uint64_t to, struct route *route,
+                    struct diagnostics *diag);
+
+void topology_each_value(const struct topology *topology,
+                         void (*visit)(void *context, const char *section, const char *key, const char *value),
+                         void *context);
+
+#endif
