@@ -1,0 +1,61 @@
+/* execution.h - what the program form means: which operations may run now.
+ *
+ * The one state machine behind the checker and every engine. It knows streams, hazards, message pairs (rendezvous),
+ * groups and phases, but no time: a driver takes activities that are ready, lets them take whatever time it models, and
+ * reports them finished; that may make others ready. A driver that finishes everything at once walks the programs in
+ * one legal order; that is the checker.
+ *
+ * Activities: a local operation of one rank, or a message, named by its send. A message is ready when both its ends are
+ * posted, that is when each side's stream has come to it (or to its group) and its buffers are free of hazards.
+ *
+ * Every group of a layout (tp * dp of them) runs the same programs: the programs are shared, the state is per instance.
+ * Instance g * cp + r is CP rank r of group g. Ready activities come out first in, first out: deterministic.
+ */
+#ifndef CPSIM_MODELS_SCHEDULE_EXECUTION_H
+#define CPSIM_MODELS_SCHEDULE_EXECUTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "models/base/diagnostics.h"
+#include "models/schedule/program.h"
+
+struct execution;
+struct stream_order;
+
+struct activity {
+    uint32_t instance;
+    uint32_t op; /* a local operation, or a message's send */
+};
+
+/* `programs` has n_programs (= cp) elements and outlives the execution. NULL, with a message for each, when a send has
+ * no receive (or the reverse). Sends and receives pair up first to first per (source, destination, stream). */
+struct execution *execution_create(const struct program *programs, uint32_t n_programs, uint32_t n_groups,
+                                   struct diagnostics *diag);
+void execution_destroy(struct execution *execution);
+
+/* Takes the next ready activity; false when none is ready now. */
+bool execution_next(struct execution *execution, struct activity *activity);
+
+/* Reports an activity taken earlier as finished. */
+void execution_finish(struct execution *execution, struct activity activity);
+
+/* Activities taken and not finished. With 0, nothing ready and not done, the programs are in deadlock. */
+uint64_t execution_in_flight(const struct execution *execution);
+
+/* All operations of all instances have finished. */
+bool execution_done(const struct execution *execution);
+
+/* Says which ranks are stuck on which operations, and why: a line for each of the first few, and a count. */
+void execution_explain(const struct execution *execution, struct diagnostics *diag);
+
+/* The receiving end of a send. */
+struct activity execution_receive_of(const struct execution *execution, struct activity send);
+
+/* The order of program `rank`'s streams: what each operation waits for. */
+const struct stream_order *execution_order(const struct execution *execution, uint32_t rank);
+
+uint32_t execution_instances(const struct execution *execution);
+const struct program *execution_program(const struct execution *execution, uint32_t instance);
+
+#endif

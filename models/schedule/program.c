@@ -1,0 +1,153 @@
+/* program.c - growing arrays of buffers, operations and accesses, and the words for what is in them. */
+#include "models/schedule/program.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/base/memory.h"
+
+void program_init(struct program *program, uint32_t rank)
+{
+    memset(program, 0, sizeof *program);
+    program->rank = rank;
+}
+
+void program_fini(struct program *program)
+{
+    free(program->buffers);
+    free(program->ops);
+    free(program->accesses);
+    memset(program, 0, sizeof *program);
+}
+
+uint32_t program_add_buffer(struct program *program, const char *name, enum tensor tensor, enum dtype dtype,
+                            enum buffer_role role, uint64_t rows, uint64_t bytes)
+{
+    memory_grow(program->buffers, program->n_buffers, program->buffer_capacity);
+    struct buffer *buffer = &program->buffers[program->n_buffers];
+    *buffer = (struct buffer){
+        .tensor = (uint8_t)tensor, .dtype = (uint8_t)dtype, .role = (uint8_t)role, .rows = rows, .bytes = bytes};
+    snprintf(buffer->name, sizeof buffer->name, "%s", name);
+    return program->n_buffers++;
+}
+
+static void add_accesses(struct program *program, const uint32_t *buffers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        assert(buffers[i] < program->n_buffers);
+        memory_grow(program->accesses, program->n_accesses, program->access_capacity);
+        program->accesses[program->n_accesses++] = buffers[i];
+    }
+}
+
+uint32_t program_add_op(struct program *program, struct op op, const uint32_t *reads, size_t n_reads,
+                        const uint32_t *writes, size_t n_writes)
+{
+    assert(n_reads <= UINT16_MAX && n_writes <= UINT16_MAX);
+    op.access = program->n_accesses;
+    op.n_reads = (uint16_t)n_reads;
+    op.n_writes = (uint16_t)n_writes;
+    add_accesses(program, reads, n_reads);
+    add_accesses(program, writes, n_writes);
+    memory_grow(program->ops, program->n_ops, program->op_capacity);
+    program->ops[program->n_ops] = op;
+    return program->n_ops++;
+}
+
+uint32_t program_new_group(struct program *program)
+{
+    return ++program->n_groups;
+}
+
+void program_end_phase(struct program *program, enum phase phase)
+{
+    for (int p = (int)phase; p < PHASE_COUNT; p++)
+        program->phase_end[p] = program->n_ops;
+}
+
+enum phase program_phase(const struct program *program, uint32_t op)
+{
+    return op < program->phase_end[PHASE_FORWARD] ? PHASE_FORWARD : PHASE_BACKWARD;
+}
+
+const char *tensor_name(enum tensor tensor)
+{
+    static const char *const names[TENSOR_COUNT] = {
+        [TENSOR_Q] = "Q",     [TENSOR_KV] = "KV",           [TENSOR_O] = "O",
+        [TENSOR_LSE] = "LSE", [TENSOR_PARTIAL] = "partial", [TENSOR_STATE] = "state",
+        [TENSOR_DO] = "dO",   [TENSOR_DELTA] = "delta",     [TENSOR_DQ] = "dQ",
+        [TENSOR_DKV] = "dKV",
+    };
+    return names[tensor];
+}
+
+const char *op_kind_name(enum op_kind kind)
+{
+    static const char *const names[OP_KIND_COUNT] = {
+        [OP_ATTEND] = "attend",
+        [OP_MERGE] = "merge",
+        [OP_FINISH] = "finish",
+        [OP_DELTA] = "delta",
+        [OP_ATTEND_BACKWARD] = "attend-backward",
+        [OP_ACCUMULATE] = "accumulate",
+        [OP_CAST] = "cast",
+        [OP_SEND] = "send",
+        [OP_RECEIVE] = "receive",
+    };
+    return names[kind];
+}
+
+const char *stream_name(enum stream stream)
+{
+    static const char *const names[STREAM_COUNT] = {"compute", "exchange", "gradient"};
+    return names[stream];
+}
+
+const char *phase_name(enum phase phase)
+{
+    static const char *const names[PHASE_COUNT] = {"forward", "backward"};
+    return names[phase];
+}
+
+const char *traffic_name(enum traffic traffic)
+{
+    static const char *const names[TRAFFIC_COUNT] = {"forward_kv", "replay_kv", "gradient", "other"};
+    return names[traffic];
+}
+
+const char *buffer_role_name(enum buffer_role role)
+{
+    static const char *const names[ROLE_COUNT] = {"resident", "received", "accumulators", "workspace"};
+    return names[role];
+}
+
+static void describe_rows(struct block block, const char *what, char *text, size_t size)
+{
+    char rows[64];
+    block_describe(block, rows, sizeof rows);
+    snprintf(text, size, " %s of %s", what, rows);
+}
+
+void program_describe_op(const struct program *program, uint32_t index, char *text, size_t size)
+{
+    const struct op *op = &program->ops[index];
+    char queries[80] = "", keys[80] = "";
+    if (op->q.count)
+        describe_rows(op->q, "queries", queries, sizeof queries);
+    if (op->k.count)
+        describe_rows(op->k, "keys", keys, sizeof keys);
+    if (op_is_message(op)) {
+        const uint32_t *buffer = op->kind == OP_SEND ? program_reads(program, op) : program_writes(program, op);
+        const char *part = op->part == PART_K ? " (K part)" : op->part == PART_V ? " (V part)" : "";
+        snprintf(text, size, "%s %s%s %s rank %" PRIu32 ", %" PRIu64 " bytes,%s%s",
+                 op_kind_name((enum op_kind)op->kind), program->buffers[*buffer].name, part,
+                 op->kind == OP_SEND ? "to" : "from", op->peer, op->bytes, queries, keys);
+    } else {
+        const char *target = op->n_writes ? program->buffers[*program_writes(program, op)].name : "nothing";
+        snprintf(text, size, "%s into %s:%s%s%s", op_kind_name((enum op_kind)op->kind), target, queries,
+                 op->q.count && op->k.count ? "," : "", keys);
+    }
+}

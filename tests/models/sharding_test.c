@@ -1,0 +1,136 @@
+/* Shardings: every position has exactly one owner, rows ascend, blocks are runs of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+#include <stdlib.h>
+
+#include "tests/models/sharding_of.h"
+
+#define LENGTH_MAX 512
+
+/* Deals seq_len into random counts, zeros among them. */
+static void random_counts(uint64_t seq_len, uint32_t ranks, uint64_t *counts)
+{
+    uint64_t left = seq_len;
+    for (uint32_t r = 0; r + 1 < ranks; r++) {
+        counts[r] = (uint64_t)rand() % (left + 1);
+        left -= counts[r];
+    }
+    counts[ranks - 1] = left;
+}
+
+/* Writes the positions of `spans` one after the other. */
+static size_t list_positions(const struct span *spans, uint32_t n_spans, uint64_t *positions)
+{
+    size_t n = 0;
+    for (uint32_t s = 0; s < n_spans; s++)
+        for (uint64_t i = 0; i < spans[s].count; i++)
+            positions[n++] = spans[s].first + i * spans[s].stride;
+    return n;
+}
+
+static void check_sharding(const struct sharding *sharding)
+{
+    uint8_t owned[LENGTH_MAX] = {0};
+    uint64_t total = 0, most = 0;
+    for (uint32_t rank = 0; rank < sharding->ranks; rank++) {
+        struct shard shard;
+        uint64_t positions[LENGTH_MAX], block_positions[LENGTH_MAX];
+        sharding_shard(sharding, rank, &shard);
+        size_t n = list_positions(shard.spans, shard.n_spans, positions);
+        assert_int_equal(n, shard.rows);
+        assert_int_equal(n, sharding_rows(sharding, rank));
+        for (size_t i = 0; i < n; i++) {
+            assert_true(positions[i] < sharding->seq_len);
+            assert_true(i == 0 || positions[i - 1] < positions[i]);
+            assert_int_equal(owned[positions[i]]++, 0);
+        }
+        for (uint32_t first = 0; first <= n; first += 1 + (uint32_t)rand() % 4) {
+            uint32_t count = (uint32_t)((uint64_t)rand() % (n - first + 1));
+            struct span spans[SHARD_SPANS_MAX];
+            uint32_t n_spans = sharding_block_spans(sharding, (struct block){rank, first, count}, spans);
+            assert_int_equal(list_positions(spans, n_spans, block_positions), count);
+            assert_memory_equal(block_positions, positions + first, count * sizeof *positions);
+        }
+        total += n;
+        most = n > most ? n : most;
+    }
+    assert_int_equal(total, sharding->seq_len);
+    assert_int_equal(most, sharding_rows_max(sharding));
+}
+
+static void every_position_has_one_owner_and_rows_ascend(void **state)
+{
+    (void)state;
+    srand(1);
+    for (int trial = 0; trial < 300; trial++) {
+        uint32_t ranks = 1 + (uint32_t)rand() % 9;
+        uint64_t seq_len = 1 + (uint64_t)rand() % 60, counts[9];
+        random_counts(seq_len, ranks, counts);
+        struct sharding shardings[] = {
+            sharding_of(SHARDING_CONTIGUOUS, seq_len, ranks, NULL),
+            sharding_of(SHARDING_STRIPED, seq_len, ranks, NULL),
+            sharding_of(SHARDING_ZIGZAG, 2 * ranks * (1 + seq_len % 5), ranks, NULL),
+            sharding_of(SHARDING_EXPLICIT, seq_len, ranks, counts),
+        };
+        for (size_t i = 0; i < sizeof shardings / sizeof *shardings; i++) {
+            check_sharding(&shardings[i]);
+            sharding_fini(&shardings[i]);
+        }
+    }
+}
+
+static void uneven_shards_differ_by_at_most_one_row_and_the_longer_come_first(void **state)
+{
+    (void)state;
+    const enum sharding_kind kinds[] = {SHARDING_CONTIGUOUS, SHARDING_STRIPED};
+    for (size_t k = 0; k < 2; k++) {
+        struct sharding sharding = sharding_of(kinds[k], 2999, 4, NULL); /* 750, 750, 750, 749 */
+        for (uint32_t rank = 0; rank < 4; rank++)
+            assert_int_equal(sharding_rows(&sharding, rank), rank < 3 ? 750 : 749);
+        struct sharding shorter = sharding_of(kinds[k], 3, 8, NULL); /* fewer positions than ranks */
+        for (uint32_t rank = 0; rank < 8; rank++)
+            assert_int_equal(sharding_rows(&shorter, rank), rank < 3);
+    }
+}
+
+static void zigzag_pairs_an_early_chunk_with_its_mirror(void **state)
+{
+    (void)state;
+    struct sharding sharding = sharding_of(SHARDING_ZIGZAG, 16, 4, NULL);
+    const uint64_t early[] = {0, 2, 4, 6}, late[] = {14, 12, 10, 8};
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        struct shard shard;
+        sharding_shard(&sharding, rank, &shard);
+        assert_int_equal(shard.n_spans, 2);
+        assert_int_equal(shard.spans[0].first, early[rank]);
+        assert_int_equal(shard.spans[1].first, late[rank]);
+        assert_int_equal(shard.spans[1].count, 2);
+    }
+}
+
+static void the_longest_sequence_is_sharded_exactly(void **state)
+{
+    (void)state;
+    struct sharding sharding = sharding_of(SHARDING_ZIGZAG, SEQ_LEN_MAX, 1024, NULL);
+    struct shard shard;
+    sharding_shard(&sharding, 0, &shard);
+    assert_int_equal(shard.spans[1].first + shard.spans[1].count, SEQ_LEN_MAX);
+    struct sharding whole = sharding_of(SHARDING_CONTIGUOUS, SEQ_LEN_MAX, 1, NULL);
+    assert_int_equal(sharding_rows(&whole, 0), SEQ_LEN_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_position_has_one_owner_and_rows_ascend),
+        cmocka_unit_test(uneven_shards_differ_by_at_most_one_row_and_the_longer_come_first),
+        cmocka_unit_test(zigzag_pairs_an_early_chunk_with_its_mirror),
+        cmocka_unit_test(the_longest_sequence_is_sharded_exactly),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
