@@ -1,0 +1,55 @@
+/* kernel_fit.h - an attention kernel's time as a function of its block's shape, fitted to a table of rates.
+ *
+ * t = a + b_m h rows + c_m h d pairs, for mask m (full or causal): a is what one launch costs whatever its size, b what
+ * a query row (forward; mean of query and key rows backward) costs beside its pairs (prologue, epilogue, wasted
+ * diagonal tiles), c the asymptotic rate. Least squares of the relative error over the table's points with a, b, c >=
+ * 0. A table with one mask only serves the other with the same a, b, c.
+ *
+ * What b of the causal fit has beyond that of the full one is the price of an edge: tiles on the border of what is
+ * seen, computed in part for nothing, a row of them for every row of the block. A window has two such edges.
+ *
+ * A block that sees all of its pairs is full, any other causal, but never dearer than the whole rectangle computed
+ * without a mask: time grows with the pairs. Lower bounds: a is at least the device's launch; the device's peak; and
+ * one tile of rows (queries forward, keys backward: what a kernel hands to one processor) cannot be split, so few rows
+ * leave the device empty.
+ */
+#ifndef CPSIM_MODELS_COST_KERNEL_FIT_H
+#define CPSIM_MODELS_COST_KERNEL_FIT_H
+
+#include <stdint.h>
+
+#include "models/base/diagnostics.h"
+#include "models/input/device.h"
+
+struct kernel_terms {
+    double seconds;          /* a */
+    double seconds_per_row;  /* b, per head */
+    double seconds_per_pair; /* c d, per head */
+    double worst_error;      /* of the fit, relative, over the table */
+};
+
+/* What a profile may lack, from the outside in. */
+enum kernel_lack { LACKS_NOTHING, LACKS_KERNEL, LACKS_PASS, LACKS_DTYPE, LACKS_HEAD_DIM };
+
+struct kernel_fit {
+    const struct device *device;
+    const struct attention_table *table;
+    double flops_per_pair;   /* of one head, by the convention of rates: 4 d, 10 d backward */
+    double peak_flops_per_s; /* no block is faster than this; 0: no bound */
+    struct kernel_terms full, causal;
+    enum kernel_lack lack; /* why there is no fit; the rest is then zero */
+};
+
+/* The fit for `kernel` ("" = the device's default). False with a message naming what there is. */
+bool kernel_fit_init(struct kernel_fit *fit, const struct device *device, const char *kernel, enum attention_pass pass,
+                     enum dtype dtype, uint32_t head_dim, struct diagnostics *diag);
+
+/* Seconds for `heads` (query heads x batch) of a block of query_rows x key_rows with `pairs` visible pairs a head
+ * (0: the whole rectangle is computed). */
+double kernel_fit_seconds(const struct kernel_fit *fit, double heads, double query_rows, double key_rows, double pairs);
+
+/* The same where what is seen has `edges` slanting edges: 1 is causal. */
+double kernel_fit_seconds_edged(const struct kernel_fit *fit, double heads, double query_rows, double key_rows,
+                                double pairs, int edges);
+
+#endif

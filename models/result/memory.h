@@ -1,0 +1,20 @@
+/* memory.h - a rank's high-water mark: the most bytes that its live buffers take at one moment. */
+#ifndef CPSIM_MODELS_RESULT_MEMORY_H
+#define CPSIM_MODELS_RESULT_MEMORY_H
+
+#include "models/result/timeline.h"
+#include "models/schedule/program.h"
+#include "models/schedule/streams.h"
+
+struct memory_peak {
+    uint64_t bytes;
+    uint64_t by_role[ROLE_COUNT]; /* what it was made of; sums to bytes */
+    double at_seconds;            /* the first moment at which it was reached */
+};
+
+/* The high-water mark of one instance of a program, by the rule of lifetimes.h. The timeline only says when it is
+ * reached. */
+struct memory_peak memory_peak(const struct stream_order *order, const struct moment *moments,
+                               const double phase_end[PHASE_COUNT]);
+
+#endif

@@ -1,0 +1,37 @@
+/* rank_time.h - where one rank's time goes: computing, exposed communication, idle. */
+#ifndef CPSIM_MODELS_RESULT_RANK_TIME_H
+#define CPSIM_MODELS_RESULT_RANK_TIME_H
+
+#include <stdbool.h>
+
+#include "models/result/intervals.h"
+#include "models/result/timeline.h"
+#include "models/schedule/execution.h"
+#include "models/schedule/program.h"
+
+struct rank_time {
+    double seconds;               /* end of its last operation */
+    double compute_seconds;       /* it ran an operation that is no message, in any stream */
+    double communication_seconds; /* one of its messages was under way */
+    double overlapped_seconds;    /* both at once */
+    double exposed_seconds;
+    double idle_seconds; /* compute + exposed + idle = the step */
+    /* Per operation of the program: what the compute stream waited just before it; 0 for all but its local ones. */
+    double *exposed_before, *idle_before;
+    /* Behind the last of them in each phase, until the phase ended. */
+    double exposed_tail[PHASE_COUNT], idle_tail[PHASE_COUNT];
+    struct intervals exposed; /* when it was exposed, in order: exposed_seconds of it */
+};
+
+/* Measures one instance of `program`. `phase_end` is the timeline's. */
+void rank_time_init(struct rank_time *time, const struct program *program, const struct moment *moments,
+                    const struct execution *execution, const double phase_end[PHASE_COUNT]);
+void rank_time_fini(struct rank_time *time);
+
+/* Whether `op` is a local operation of the compute stream, between which a rank waits. */
+static inline bool op_is_compute(const struct op *op)
+{
+    return op->stream == STREAM_COMPUTE && !op_is_message(op);
+}
+
+#endif

@@ -1,0 +1,262 @@
+/* report.c - puts the numbers of one run together: ranks, links, and what they add up to.
+ *
+ * What a rank did with its time is rank_time.c's, what its buffers took memory.c's, what the links carried links.c's.
+ * Here they are joined and held against each other: time parts that sum to the step, bytes received equal to bytes
+ * sent, no rate above the device's peak. A report that contradicts itself is refused, because a wrong simulation looks
+ * like a good prediction.
+ */
+#include "models/result/report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/base/memory.h"
+#include "models/result/links.h"
+#include "models/result/memory.h"
+#include "models/result/rank_time.h"
+#include "models/result/steps.h"
+
+/* Elements that a message carries: K and V parts share their buffer's type; partial results have two types, so theirs
+ * are counted by rows. */
+static uint64_t message_elements(const struct schedule *schedule, const struct program *program, const struct op *op)
+{
+    uint32_t index = op->kind == OP_SEND ? program_reads(program, op)[0] : program_writes(program, op)[0];
+    const struct buffer *buffer = &program->buffers[index];
+    if (buffer->tensor == TENSOR_PARTIAL)
+        return schedule_tensor_elements(schedule, TENSOR_PARTIAL, op->q.count);
+    return op->bytes / dtype_bytes((enum dtype)buffer->dtype);
+}
+
+static void count_messages(struct rank_report *rank, const struct schedule *schedule, const struct program *program)
+{
+    for (uint32_t i = 0; i < program->n_ops; i++) {
+        const struct op *op = &program->ops[i];
+        if (!op_is_message(op))
+            continue;
+        uint64_t elements = message_elements(schedule, program, op);
+        if (op->kind == OP_SEND) {
+            rank->bytes_sent += op->bytes;
+            rank->messages_sent++;
+            rank->sent_bytes_by_kind[op->traffic] += op->bytes;
+            rank->sent_elements_by_kind[op->traffic] += elements;
+        } else {
+            rank->bytes_received += op->bytes;
+            rank->messages_received++;
+            rank->received_bytes_by_kind[op->traffic] += op->bytes;
+            rank->received_elements_by_kind[op->traffic] += elements;
+        }
+    }
+}
+
+static void count_work(struct rank_report *rank, const struct schedule *schedule, const struct program *program)
+{
+    const struct cost cost = {.schedule = schedule}; /* FLOPs depend on nothing else */
+    for (uint32_t i = 0; i < program->n_ops; i++) {
+        const struct op *op = &program->ops[i];
+        if (op_is_message(op))
+            continue;
+        rank->flops += cost_op_flops(&cost, op);
+        if (op->kind == OP_ATTEND && i < program->phase_end[PHASE_FORWARD])
+            rank->visible_pairs += op->pairs;
+    }
+}
+
+/* The sizes that the accounting table names. Of received blocks and states there may be several: the largest. */
+static void count_buffers(struct rank_report *rank, const struct schedule *schedule, const struct program *program)
+{
+    for (uint32_t b = 0; b < program->n_buffers; b++) {
+        const struct buffer *buffer = &program->buffers[b];
+        enum tensor tensor = (enum tensor)buffer->tensor;
+        bool resident = buffer->role == ROLE_RESIDENT;
+        if (resident && (tensor == TENSOR_Q || tensor == TENSOR_KV || tensor == TENSOR_O || tensor == TENSOR_LSE))
+            rank->resident_bytes += buffer->bytes;
+        uint64_t elements = schedule_tensor_elements(schedule, tensor, buffer->rows);
+        if (resident && tensor == TENSOR_Q) {
+            rank->q_elements += elements;
+            rank->q_bytes += buffer->bytes;
+        } else if (resident && tensor == TENSOR_KV) {
+            rank->kv_elements += elements;
+            rank->kv_bytes += buffer->bytes;
+        } else if (buffer->role == ROLE_RECEIVED && tensor == TENSOR_KV && buffer->bytes > rank->block_bytes) {
+            rank->block_elements = elements;
+            rank->block_bytes = buffer->bytes;
+        } else if (tensor == TENSOR_STATE && buffer->bytes > rank->state_bytes) {
+            rank->state_elements = elements;
+            rank->state_bytes = buffer->bytes;
+        }
+    }
+}
+
+/* No kernel beats the device: a rate above the datasheet's says that work was dropped or counted twice. The stated peak
+ * is that of 16-bit types; tensor cores do twice as much in 8-bit ones. */
+static bool check_rate(const struct rank_report *rank, const struct cost *cost, struct diagnostics *diag)
+{
+    if (!cost)
+        return true;
+    double peak = cost->device->peak_flops_per_s * (cost->schedule->experiment->dtype == DTYPE_FP8 ? 2 : 1);
+    if (peak <= 0 || rank->flops <= peak * rank->compute_seconds * (1 + 1e-9))
+        return true;
+    return diagnostics_add(diag,
+                           "rank %" PRIu32 " computes %.6g FLOPs in %.6g s, more than the device's peak of %.6g FLOP/s",
+                           rank->rank, rank->flops, rank->compute_seconds, peak);
+}
+
+static bool measure_rank(struct report *report, uint32_t instance, const struct report_input *input,
+                         struct step_list *steps, struct diagnostics *diag)
+{
+    uint32_t cp = input->schedule->ranks;
+    const struct program *program = &input->programs[instance % cp];
+    const struct moment *moments = input->timeline->moments[instance];
+    struct rank_report *rank = &report->ranks[instance];
+    rank->rank = instance % cp;
+    rank->group = instance / cp;
+    rank->gpu = input->placement ? placement_gpu(input->placement, rank->group, rank->rank) : instance;
+
+    struct rank_time time;
+    rank_time_init(&time, program, moments, input->execution, input->timeline->phase_end);
+    rank->seconds = time.seconds;
+    rank->compute_seconds = time.compute_seconds;
+    rank->communication_seconds = time.communication_seconds;
+    rank->overlapped_seconds = time.overlapped_seconds;
+    rank->exposed_seconds = time.exposed_seconds;
+    rank->idle_seconds = time.idle_seconds;
+    if (rank->group == 0)
+        steps_append(steps, program, moments, &time);
+    rank_time_fini(&time);
+
+    struct memory_peak peak =
+        memory_peak(execution_order(input->execution, rank->rank), moments, input->timeline->phase_end);
+    rank->peak_bytes = peak.bytes;
+    rank->peak_at_seconds = peak.at_seconds;
+    memcpy(rank->peak_by_role, peak.by_role, sizeof rank->peak_by_role);
+
+    count_messages(rank, input->schedule, program);
+    count_work(rank, input->schedule, program);
+    count_buffers(rank, input->schedule, program);
+
+    bool good = check_rate(rank, input->cost, diag);
+    if (rank->idle_seconds < 0 || rank->seconds > report->seconds)
+        good = diagnostics_add(
+            diag,
+            "rank %" PRIu32 " of group %" PRIu32 " is busy for %.17g s and ends at %.17g s, beyond the step's %.17g s",
+            rank->rank, rank->group, rank->compute_seconds + rank->exposed_seconds, rank->seconds, report->seconds);
+    return good;
+}
+
+/* The rank with the least idle time. Equal ranks differ by rounding: the first of them is taken. */
+static uint32_t find_critical(const struct report *report)
+{
+    double least = report->ranks[0].idle_seconds;
+    for (uint32_t i = 1; i < report->n_ranks; i++)
+        if (report->ranks[i].idle_seconds < least)
+            least = report->ranks[i].idle_seconds;
+    uint32_t critical = 0;
+    while (report->ranks[critical].idle_seconds > least + 1e-9 * report->seconds)
+        critical++;
+    return critical;
+}
+
+static void take_critical(struct report *report)
+{
+    report->critical_rank = find_critical(report);
+    const struct rank_report *critical = &report->ranks[report->critical_rank];
+    report->compute_seconds = critical->compute_seconds;
+    report->communication_seconds = critical->communication_seconds;
+    report->exposed_seconds = critical->exposed_seconds;
+    report->idle_seconds = critical->idle_seconds;
+    double both = critical->compute_seconds + critical->communication_seconds - critical->overlapped_seconds;
+    double least = critical->compute_seconds < critical->communication_seconds ? critical->compute_seconds
+                                                                               : critical->communication_seconds;
+    if (least > 0)
+        report->overlap_efficiency = (critical->compute_seconds + critical->communication_seconds - both) / least;
+}
+
+static bool sum_ranks(struct report *report, struct diagnostics *diag)
+{
+    uint64_t received = 0;
+    double compute = 0;
+    for (uint32_t i = 0; i < report->n_ranks; i++) {
+        const struct rank_report *rank = &report->ranks[i];
+        report->flops += rank->flops;
+        report->bytes_sent += rank->bytes_sent;
+        report->messages_sent += rank->messages_sent;
+        received += rank->bytes_received;
+        compute += rank->compute_seconds;
+        if (rank->group == 0)
+            report->visible_pairs += rank->visible_pairs;
+        if (rank->peak_bytes > report->ranks[report->peak_rank].peak_bytes)
+            report->peak_rank = i;
+        if (rank->compute_seconds > report->compute_bound_seconds)
+            report->compute_bound_seconds = rank->compute_seconds;
+    }
+    report->peak_bytes = report->ranks[report->peak_rank].peak_bytes;
+    report->fits = report->device_bytes <= 0 || (double)report->peak_bytes <= report->device_bytes;
+    report->imbalance = compute > 0 ? report->compute_bound_seconds / (compute / report->n_ranks) : 1;
+    if (report->seconds > 0)
+        report->tflops_per_rank = report->flops / report->n_ranks / report->seconds / 1e12;
+    if (received != report->bytes_sent)
+        return diagnostics_add(diag, "the ranks send %" PRIu64 " bytes but receive %" PRIu64, report->bytes_sent,
+                               received);
+    return true;
+}
+
+static void take_measured(struct report *report, const struct measured_times *measured)
+{
+    report->seconds_low = measured->seconds_low;
+    report->seconds_high = measured->seconds_high;
+    report->forward_seconds = measured->forward_seconds;
+    report->backward_seconds = measured->backward_seconds;
+    report->exposed_seconds = measured->exposed_seconds;
+    report->overlap_efficiency = measured->overlap_efficiency;
+}
+
+static bool take_links(struct report *report, const struct report_input *input, struct diagnostics *diag)
+{
+    struct link_use use;
+    bool good = link_use_measure(input, &use, diag);
+    report->wire_bound_seconds = use.wire_bound_seconds;
+    report->n_links = use.n_classes;
+    report->links = memory_zeroed(use.n_classes, sizeof *report->links);
+    memcpy(report->links, use.classes, use.n_classes * sizeof *report->links);
+    return good;
+}
+
+bool report_init(struct report *report, const struct report_input *input, struct diagnostics *diag)
+{
+    const struct timeline *timeline = input->timeline;
+    *report = (struct report){
+        .seconds = timeline->phase_end[PHASE_COUNT - 1],
+        .forward_seconds = timeline->phase_end[PHASE_FORWARD],
+        .backward_seconds = timeline->phase_end[PHASE_BACKWARD] - timeline->phase_end[PHASE_FORWARD],
+        .seconds_low = timeline->phase_end[PHASE_COUNT - 1],
+        .seconds_high = timeline->phase_end[PHASE_COUNT - 1],
+        .device_bytes = input->cost ? input->cost->device->memory_bytes : input->device_bytes,
+        .ranks = memory_zeroed(timeline->n_instances, sizeof(struct rank_report)),
+        .n_ranks = timeline->n_instances,
+    };
+    struct step_list steps = {0};
+    bool good = true;
+    for (uint32_t instance = 0; instance < timeline->n_instances; instance++)
+        good = measure_rank(report, instance, input, &steps, diag) && good;
+    report->steps = steps.rows;
+    report->n_steps = (uint32_t)steps.count;
+    take_critical(report);
+    good = sum_ranks(report, diag) && good;
+
+    if (input->placement)
+        good = take_links(report, input, diag) && good;
+    if (input->measured)
+        take_measured(report, input->measured);
+    if (!good)
+        report_fini(report);
+    return good;
+}
+
+void report_fini(struct report *report)
+{
+    free(report->ranks);
+    free(report->steps);
+    free(report->links);
+    memset(report, 0, sizeof *report);
+}

@@ -1,0 +1,122 @@
+/* report.h - the result of one run, ready to be written: the numbers of `cpsim.run/1`.
+ *
+ * Computed once, from programs and timeline; the writers only print. Seconds are doubles; bytes are 64-bit.
+ *
+ * Per rank, for every instant of the step exactly one of: computing (it runs an operation, be it a sum beside the
+ * compute stream), exposed (it has nothing to run but its compute stream waits for the rank's transfers, and one of
+ * those is under way), idle (all the rest: waiting for a slower peer, for the other ranks at the end of a phase). So
+ * compute + exposed + idle = the step. The critical rank is the one with the least idle time (lowest number on a tie):
+ * the step's compute, communication and exposed seconds are its own, so that they add up to the step.
+ *
+ * A measured run has no cost and no placement; its timeline is that of one iteration, the one that took the median
+ * time. What differs: links are unknown; the step's phases are medians over the iterations; its exposed seconds and its
+ * overlap efficiency come from three kinds of runs (both, compute only, messages only) instead of from the timeline:
+ * exposed = T_both - T_compute, so that kernels that messages slow down count as exposed too.
+ */
+#ifndef CPSIM_MODELS_RESULT_REPORT_H
+#define CPSIM_MODELS_RESULT_REPORT_H
+
+#include <stdint.h>
+
+#include "models/cost/cost.h"
+#include "models/input/placement.h"
+#include "models/result/timeline.h"
+#include "models/schedule/execution.h"
+
+struct rank_report {
+    uint32_t rank; /* CP rank */
+    uint32_t group;
+    uint64_t gpu;
+    double seconds; /* when it finished its last operation, counted from the start of the step */
+    double compute_seconds, communication_seconds, exposed_seconds, idle_seconds;
+    double overlapped_seconds; /* computing and communicating at once */
+    uint64_t bytes_sent, bytes_received, messages_sent, messages_received;
+    uint64_t sent_bytes_by_kind[TRAFFIC_COUNT], received_bytes_by_kind[TRAFFIC_COUNT];
+    uint64_t sent_elements_by_kind[TRAFFIC_COUNT], received_elements_by_kind[TRAFFIC_COUNT];
+    uint64_t visible_pairs; /* of one head of one batch item, forward */
+    double flops;
+    uint64_t peak_bytes;               /* the high-water mark */
+    uint64_t peak_by_role[ROLE_COUNT]; /* what it was made of when it was reached */
+    double peak_at_seconds;            /* when */
+    uint64_t resident_bytes;           /* Q, K, V, O, LSE: what the rank holds anyway */
+    /* for the accounting table: elements of the resident Q, of K and V, of one received block, of the state m, l, a */
+    uint64_t q_elements, kv_elements, block_elements, state_elements;
+    uint64_t q_bytes, kv_bytes, block_bytes, state_bytes;
+};
+
+/* Compute stream, exchange and waiting in one ring step of one rank: the step table. A step is an attention operation
+ * of the compute stream with what precedes it. */
+struct step_row {
+    uint32_t rank;
+    enum phase phase;
+    uint32_t step;      /* counted per phase */
+    uint32_t key_owner; /* BLOCK_ALL for a gathered block */
+    uint64_t query_rows, key_rows, pairs;
+    double begin, attend_seconds; /* of the attention operation */
+    double other_seconds; /* merges, accumulates, ... until the next attention operation; the first step's also those
+                             before it */
+    double exposed_seconds, idle_seconds; /* waited just before it */
+    double exposed_after_seconds,
+        idle_after_seconds; /* waited behind it: by those others, and for the end of the phase */
+};
+
+struct link_class_report {
+    char name[40];
+    uint64_t links_used, bytes;
+    double busy_seconds; /* of the busiest link: time in which at least one message moved over it */
+    double utilization;  /* of the link with most bytes: bytes / (bandwidth * step seconds) */
+    double bytes_per_s;
+};
+
+struct report {
+    double seconds, forward_seconds, backward_seconds;
+    /* measured: 10th and 90th percentile of the iterations; predicted from constants that carry a spread: the interval
+     * (set by who made it); else both `seconds` */
+    double seconds_low, seconds_high;
+    uint32_t critical_rank; /* index into ranks */
+    double compute_seconds, communication_seconds, exposed_seconds, idle_seconds;
+    /* (T_compute + T_communication - T_both) / min(T_compute, T_communication) of the critical rank, T_both being the
+     * time in which it does either: 1 when the shorter hides behind the longer, 0 when they never meet (or one is 0);
+     * measured: of the step's times, NaN when they do not resolve it */
+    double overlap_efficiency;
+    double tflops_per_rank;             /* mean over ranks: flops / ranks / step seconds / 1e12 */
+    double imbalance;                   /* most computing rank's compute seconds / mean */
+    uint64_t visible_pairs;             /* of one head of one batch item, over one CP group, forward */
+    uint64_t bytes_sent, messages_sent; /* over all instances */
+    double flops;                       /* over all instances */
+    uint64_t peak_bytes;                /* of the worst rank */
+    uint32_t peak_rank;                 /* index into ranks */
+    double device_bytes;                /* the device's memory */
+    bool fits;
+    double compute_bound_seconds; /* most computing rank's kernels back to back */
+    double wire_bound_seconds;    /* busiest link's bytes / bandwidth */
+    struct rank_report *ranks;    /* all instances */
+    uint32_t n_ranks;
+    struct step_row *steps; /* of the ranks of group 0, by rank, phase, step */
+    uint32_t n_steps;
+    struct link_class_report *links; /* by level, inside out; only those used */
+    uint32_t n_links;
+};
+
+/* What a measurement knows from more than its timeline. */
+struct measured_times {
+    double seconds_low, seconds_high, forward_seconds, backward_seconds, exposed_seconds, overlap_efficiency;
+};
+
+struct report_input {
+    const struct schedule *schedule;
+    const struct program *programs;
+    const struct execution *execution; /* for its hazards and message pairs; its state is not looked at */
+    const struct cost *cost;           /* NULL for a measured run, as is the placement */
+    const struct placement *placement;
+    const struct timeline *timeline;
+    const struct measured_times *measured; /* NULL for a prediction */
+    double device_bytes;                   /* of a measured run */
+};
+
+/* Computes everything. False, with messages, when the timeline contradicts itself: a link that carried more than its
+ * bandwidth, bytes that do not add up, rates above the device's peak. */
+bool report_init(struct report *report, const struct report_input *input, struct diagnostics *diag);
+void report_fini(struct report *report);
+
+#endif

@@ -1,0 +1,30 @@
+/* timeline.h - when every operation of every instance ran: what an engine (or the hardware mode) puts out. */
+#ifndef CPSIM_MODELS_RESULT_TIMELINE_H
+#define CPSIM_MODELS_RESULT_TIMELINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "models/schedule/program.h"
+
+/* Seconds from the start of the step. A message's two operations carry the same moments: begin is when both ends were
+ * posted, move when its first byte moved (begin + delay), end when its last byte arrived. A local operation has
+ * move = begin. */
+struct moment {
+    double begin, move, end;
+};
+
+struct timeline {
+    uint32_t n_instances;
+    bool unshared;           /* transfers were taken to have their links to themselves: a link may have carried more
+                                than it can */
+    struct moment **moments; /* [instance][op] */
+    double
+        phase_end[PHASE_COUNT]; /* when the last instance finished the phase; an empty phase ends with the one before */
+};
+
+/* Room for the operations of `programs`, shared by `groups` groups; all moments zero. */
+void timeline_init(struct timeline *timeline, const struct program *programs, uint32_t n_programs, uint32_t groups);
+void timeline_fini(struct timeline *timeline);
+
+#endif

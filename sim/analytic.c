@@ -1,0 +1,149 @@
+/* analytic.c - the engine without contention: every message has its links to itself.
+ *
+ * What an activity takes is known when it begins: a local operation's seconds, or a message's delay plus its bytes over
+ * the narrowest link. A heap of events, earliest first and first in first out among equals, is the whole engine; what
+ * it finds is the critical path through the programs, a lower bound of any engine that shares links. Where transfers
+ * slow compute down, an operation that is due may still owe some time and comes back to the heap.
+ */
+#include <stdlib.h>
+
+#include "models/base/memory.h"
+#include "sim/plan.h"
+#include "sim/recorder.h"
+#include "sim/slowdown.h"
+
+struct event {
+    double at;
+    uint64_t order; /* of insertion: breaks ties */
+    struct activity activity;
+    struct moment moment;
+    struct slowed slowed;
+    bool moves; /* a message begins to move; else the activity is due to end */
+};
+
+/* Binary heap: no event is before its parent, events[(i - 1) / 2]. */
+struct heap {
+    struct event *events;
+    size_t count, capacity;
+    uint64_t inserted;
+};
+
+static bool is_before(const struct event *a, const struct event *b)
+{
+    return a->at < b->at || (a->at <= b->at && a->order < b->order);
+}
+
+static void heap_push(struct heap *heap, struct event event)
+{
+    memory_grow(heap->events, heap->count, heap->capacity);
+    event.order = heap->inserted++;
+    size_t i = heap->count++;
+    while (i > 0 && is_before(&event, &heap->events[(i - 1) / 2])) {
+        heap->events[i] = heap->events[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    heap->events[i] = event;
+}
+
+static struct event heap_pop(struct heap *heap)
+{
+    struct event first = heap->events[0], last = heap->events[--heap->count];
+    size_t i = 0;
+    for (size_t child; (child = 2 * i + 1) < heap->count; i = child) {
+        if (child + 1 < heap->count && is_before(&heap->events[child + 1], &heap->events[child]))
+            child++;
+        if (!is_before(&heap->events[child], &last))
+            break;
+        heap->events[i] = heap->events[child];
+    }
+    heap->events[i] = last;
+    return first;
+}
+
+struct session {
+    const struct simulation *simulation;
+    struct plan plan;
+    struct recorder recorder;
+    struct slowdown slowdown;
+    struct heap heap;
+};
+
+static void begin(struct session *session, struct activity activity, double now)
+{
+    struct event event = {.activity = activity, .moment = {now, now, now}};
+    const struct op *op = plan_op(&session->plan, activity);
+    if (op_is_message(op)) {
+        const struct route *route = &session->plan.paths[plan_path(&session->plan, activity)].route;
+        const struct cost *cost = session->simulation->cost;
+        double factor = cost_message_factor(cost, route);
+        event.moment.move = now + factor * cost_message_delay(cost, route, op->bytes);
+        event.moment.end = event.moment.move + factor * (double)op->bytes / route->bytes_per_s;
+        event.moves = session->slowdown.share > 0; /* nobody asks otherwise */
+    } else {
+        event.moment.end = now + plan_seconds(&session->plan, activity);
+        event.slowed = slowdown_begin(&session->slowdown, activity.instance, now);
+    }
+    event.at = event.moves ? event.moment.move : event.moment.end;
+    heap_push(&session->heap, event);
+}
+
+/* Whether the event ends its activity; otherwise it is back in the heap for later. */
+static bool ends(struct session *session, struct event *event)
+{
+    struct slowdown *slowdown = &session->slowdown;
+    uint32_t instance = event->activity.instance;
+    if (!op_is_message(plan_op(&session->plan, event->activity))) {
+        double owed = slowdown_owed(slowdown, instance, &event->slowed, event->at);
+        event->at = event->moment.end += owed;
+        if (owed > 0)
+            heap_push(&session->heap, *event);
+        return owed <= 0;
+    }
+    uint32_t receiver = execution_receive_of(session->simulation->execution, event->activity).instance;
+    if (event->moves) {
+        slowdown_move(slowdown, instance, event->at);
+        slowdown_move(slowdown, receiver, event->at);
+        event->moves = false;
+        event->at = event->moment.end;
+        heap_push(&session->heap, *event);
+        return false;
+    }
+    if (slowdown->share > 0) {
+        slowdown_stop(slowdown, instance, event->at);
+        slowdown_stop(slowdown, receiver, event->at);
+    }
+    return true;
+}
+
+static bool run(const struct simulation *simulation, struct timeline *timeline, struct diagnostics *diag)
+{
+    struct session session = {.simulation = simulation};
+    if (!plan_init(&session.plan, simulation, diag))
+        return false;
+    recorder_init(&session.recorder, simulation, timeline);
+    slowdown_init(&session.slowdown, simulation->cost->device->transfer_slowdown,
+                  execution_instances(simulation->execution));
+    timeline->unshared = true;
+    double now = 0;
+    for (;;) {
+        struct activity activity;
+        while (execution_next(simulation->execution, &activity))
+            begin(&session, activity, now);
+        if (session.heap.count == 0)
+            break;
+        struct event event = heap_pop(&session.heap);
+        now = event.at;
+        if (ends(&session, &event))
+            recorder_finish(&session.recorder, event.activity, event.moment);
+    }
+    free(session.heap.events);
+    slowdown_fini(&session.slowdown);
+    plan_fini(&session.plan);
+    return recorder_end(&session.recorder, diag);
+}
+
+const struct engine_ops engine_analytic = {
+    .name = "analytic",
+    .summary = "no contention: the critical path when every transfer has its links to itself; a lower bound",
+    .run = run,
+};

@@ -1,0 +1,41 @@
+/* engine.h - executes programs on a modelled cluster: one interface, two engines.
+ *
+ * simgrid: transfers share links max-min fairly (discrete-event simulation). analytic: every transfer has its links to
+ * itself; the critical path through the programs, a lower bound and a cross-check. Both drive the same execution
+ * (models/schedule/execution.h), so they differ in the time of a transfer and in nothing else.
+ */
+#ifndef CPSIM_SIM_ENGINE_H
+#define CPSIM_SIM_ENGINE_H
+
+#include "models/base/diagnostics.h"
+#include "models/cost/cost.h"
+#include "models/input/placement.h"
+#include "models/result/timeline.h"
+#include "models/schedule/execution.h"
+
+struct simulation {
+    const struct program *programs; /* placement->cp of them */
+    struct execution *execution;    /* fresh; run to its end */
+    const struct cost *cost;
+    const struct placement *placement;
+    /* Called now and then with the share of operations finished (0 to 1); NULL: not called. */
+    void (*progress)(void *context, double share);
+    void *progress_context;
+};
+
+struct engine_ops {
+    const char *name;
+    const char *summary; /* one line for --list and --help */
+    bool once;           /* can run only once in a process */
+    /* Runs `simulation`, filling `timeline` (initialised). False, with messages, on a deadlock (naming ranks and
+     * operations) or when the engine itself fails. */
+    bool (*run)(const struct simulation *simulation, struct timeline *timeline, struct diagnostics *diag);
+};
+
+extern const struct engine_ops engine_simgrid, engine_analytic;
+
+/* NULL-terminated; the first is the default. */
+extern const struct engine_ops *const engines[];
+const struct engine_ops *engine_find(const char *name);
+
+#endif

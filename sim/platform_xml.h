@@ -1,0 +1,20 @@
+/* platform_xml.h - a cluster in SimGrid's words: the XML that it loads a platform from.
+ *
+ * Only what the paths use is written: their GPUs as hosts `gpuN`, their links as `linkN`, numbered as in the topology,
+ * in ascending order. Two rules make SimGrid share bandwidth as NVLink and RDMA do:
+ *   - latency is 0 everywhere. SimGrid weighs flows by the inverse of their route's latency, as TCP does; a message
+ *     pays its delay before it starts to flow, and flows then share every link equally;
+ *   - a link is one direction (of a full-duplex cable) and SHARED, and each direction of a route is written by itself.
+ */
+#ifndef CPSIM_SIM_PLATFORM_XML_H
+#define CPSIM_SIM_PLATFORM_XML_H
+
+#include <stdio.h>
+
+#include "models/input/topology.h"
+#include "sim/plan.h"
+
+/* Writes the platform of `paths`, of which each pair of GPUs occurs at most once. */
+void platform_xml_write(const struct topology *topology, const struct path *paths, size_t n_paths, FILE *stream);
+
+#endif

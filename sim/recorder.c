@@ -1,0 +1,57 @@
+/* recorder.c - the end of an activity, for all who need to know: timeline, execution, progress. */
+#include "sim/recorder.h"
+
+#include <assert.h>
+
+void recorder_init(struct recorder *recorder, const struct simulation *simulation, struct timeline *timeline)
+{
+    *recorder = (struct recorder){.simulation = simulation, .timeline = timeline};
+    uint32_t instances = execution_instances(simulation->execution);
+    for (uint32_t i = 0; i < instances; i++)
+        recorder->operations += execution_program(simulation->execution, i)->n_ops;
+}
+
+static void note(struct recorder *recorder, struct activity activity, struct moment moment)
+{
+    const struct program *program = execution_program(recorder->simulation->execution, activity.instance);
+    double *phase_end = &recorder->timeline->phase_end[program_phase(program, activity.op)];
+    recorder->timeline->moments[activity.instance][activity.op] = moment;
+    if (*phase_end < moment.end)
+        *phase_end = moment.end;
+    recorder->finished++;
+}
+
+static void show_progress(struct recorder *recorder)
+{
+    const struct simulation *simulation = recorder->simulation;
+    if (!simulation->progress || (recorder->finished < recorder->report_at))
+        return;
+    simulation->progress(simulation->progress_context, (double)recorder->finished / (double)recorder->operations);
+    recorder->report_at = recorder->finished + recorder->operations / 100;
+    if (recorder->report_at > recorder->operations)
+        recorder->report_at = recorder->operations; /* the end is always shown */
+}
+
+void recorder_finish(struct recorder *recorder, struct activity activity, struct moment moment)
+{
+    struct execution *execution = recorder->simulation->execution;
+    assert(moment.begin <= moment.move && moment.move <= moment.end);
+    note(recorder, activity, moment);
+    if (execution_program(execution, activity.instance)->ops[activity.op].kind == OP_SEND)
+        note(recorder, execution_receive_of(execution, activity), moment);
+    execution_finish(execution, activity);
+    show_progress(recorder);
+}
+
+bool recorder_end(struct recorder *recorder, struct diagnostics *diag)
+{
+    double *phase_end = recorder->timeline->phase_end;
+    for (int p = 1; p < PHASE_COUNT; p++) {
+        if (phase_end[p] < phase_end[p - 1])
+            phase_end[p] = phase_end[p - 1];
+    }
+    if (execution_done(recorder->simulation->execution))
+        return true;
+    execution_explain(recorder->simulation->execution, diag);
+    return false;
+}

@@ -1,0 +1,257 @@
+/* simgrid.c - the engine that shares links: max-min fair flows in SimGrid. The only file that includes simgrid headers.
+ *
+ * A pool of workers (SimGrid actors) runs the activities. A worker sleeps through a local operation, or through the
+ * delay of a message and then sends its bytes from host to host; at the end it reports to the execution, takes what has
+ * become ready, keeps one activity for itself and hands each other to an idle worker, or to a new one. So there are as
+ * many workers as activities ever ran at once, and no worker waits for anything but work: SimGrid sees no deadlock, the
+ * execution does, when nothing is in flight and not everything is done.
+ *
+ * What SimGrid would answer with an abort is ruled out before it is called: the plan has a path for every message, the
+ * platform is written here and not by a user, and a second simulation in one process is refused.
+ */
+#include <simgrid/actor.h>
+#include <simgrid/engine.h>
+#include <simgrid/host.h>
+#include <simgrid/semaphore.h>
+#include <xbt/config.h>
+#include <xbt/log.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "models/base/memory.h"
+#include "sim/plan.h"
+#include "sim/platform_xml.h"
+#include "sim/recorder.h"
+#include "sim/slowdown.h"
+
+/* SimGrid's grain of time; it complains about a sleep below it. */
+#define PRECISION_SECONDS 1e-12
+
+struct worker {
+    struct session *session;
+    sg_sem_t work; /* released when `activity` is new, or the session over */
+    struct activity activity;
+};
+
+struct ends {
+    sg_host_t from, to;
+};
+
+/* One simulation under way. */
+struct session {
+    const struct simulation *simulation;
+    struct plan plan;
+    struct recorder recorder;
+    struct slowdown slowdown;
+    sg_host_t home;    /* of the workers */
+    struct ends *ends; /* of plan.paths */
+    struct worker **idle;
+    size_t n_idle, idle_capacity;
+    bool over; /* workers that wake up shall end */
+};
+
+static void worker_main(int argc, char **argv);
+
+static void hire(struct session *session, struct activity activity)
+{
+    struct worker *worker = memory_zeroed(1, sizeof *worker);
+    *worker = (struct worker){session, sg_sem_init(0), activity};
+    sg_actor_t actor = sg_actor_init("worker", session->home);
+    sg_actor_set_data(actor, worker);
+    sg_actor_start(actor, worker_main, 0, NULL);
+}
+
+static void hand_out(struct session *session, struct activity activity)
+{
+    if (session->n_idle == 0) {
+        hire(session, activity);
+        return;
+    }
+    struct worker *worker = session->idle[--session->n_idle];
+    worker->activity = activity;
+    sg_sem_release(worker->work);
+}
+
+static void dismiss_all(struct session *session)
+{
+    session->over = true;
+    while (session->n_idle > 0)
+        sg_sem_release(session->idle[--session->n_idle]->work);
+}
+
+static void sleep_seconds(double seconds)
+{
+    if (seconds >= PRECISION_SECONDS)
+        sg_actor_sleep_for(seconds);
+}
+
+static void transfer(struct session *session, struct activity send, struct moment *moment)
+{
+    const struct simulation *simulation = session->simulation;
+    const struct op *op = plan_op(&session->plan, send);
+    size_t path = plan_path(&session->plan, send);
+    uint32_t receiver = execution_receive_of(simulation->execution, send).instance;
+    sleep_seconds(cost_message_delay(simulation->cost, &session->plan.paths[path].route, op->bytes));
+    moment->move = simgrid_get_clock();
+    slowdown_move(&session->slowdown, send.instance, moment->move);
+    slowdown_move(&session->slowdown, receiver, moment->move);
+    sg_host_sendto(session->ends[path].from, session->ends[path].to, (double)op->bytes);
+    slowdown_stop(&session->slowdown, send.instance, simgrid_get_clock());
+    slowdown_stop(&session->slowdown, receiver, simgrid_get_clock());
+}
+
+static void compute(struct session *session, struct activity local)
+{
+    struct slowed slowed = slowdown_begin(&session->slowdown, local.instance, simgrid_get_clock());
+    double seconds = plan_seconds(&session->plan, local);
+    do
+        sleep_seconds(seconds);
+    while ((seconds = slowdown_owed(&session->slowdown, local.instance, &slowed, simgrid_get_clock())) > 0);
+}
+
+static void perform(struct session *session, struct activity activity)
+{
+    struct moment moment;
+    moment.begin = moment.move = simgrid_get_clock();
+    if (op_is_message(plan_op(&session->plan, activity)))
+        transfer(session, activity, &moment);
+    else
+        compute(session, activity);
+    moment.end = simgrid_get_clock();
+    recorder_finish(&session->recorder, activity, moment);
+}
+
+/* Gives `worker` its next activity, waiting for one if need be; false at the end of the simulation. */
+static bool next_activity(struct session *session, struct worker *worker)
+{
+    struct execution *execution = session->simulation->execution;
+    if (execution_next(execution, &worker->activity)) {
+        struct activity more;
+        while (execution_next(execution, &more))
+            hand_out(session, more);
+        return true;
+    }
+    if (execution_in_flight(execution) == 0) {
+        dismiss_all(session);
+        return false;
+    }
+    memory_grow(session->idle, session->n_idle, session->idle_capacity);
+    session->idle[session->n_idle++] = worker;
+    sg_sem_acquire(worker->work);
+    return !session->over;
+}
+
+static void worker_main(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    struct worker *worker = sg_actor_self_get_data();
+    struct session *session = worker->session;
+    do
+        perform(session, worker->activity);
+    while (next_activity(session, worker));
+    sg_sem_destroy(worker->work);
+    free(worker);
+}
+
+/* The settings that make SimGrid's fluid model fit NVLink and RDMA: plain max-min sharing (CM02) without TCP's traffic
+ * of acknowledgements and without its window, which caps long routes. */
+static void start_simgrid(void)
+{
+    char name[] = "cpsim";
+    char *argv[] = {name, NULL}; /* never the user's: SimGrid would obey it */
+    int argc = 1;
+    xbt_log_control_set("root.thresh:critical");
+    simgrid_init(&argc, argv);
+    sg_cfg_set_string("network/model", "CM02");
+    sg_cfg_set_boolean("network/crosstraffic", "no");
+    sg_cfg_set_double("network/TCP-gamma", 0);
+    sg_cfg_set_double("surf/precision", PRECISION_SECONDS);
+    /* Stacks in KiB, of which all is touched; a worker needs 4, and 14 to print progress. No guard pages: the kernel's
+     * limit on mappings would be met at 32 k workers. */
+    sg_cfg_set_int("contexts/stack-size", 32);
+    sg_cfg_set_int("contexts/guard-size", 0);
+    sg_cfg_set_boolean("debug/verbose-exit", "no"); /* no list of workers at ctrl-C */
+}
+
+/* Loads the platform through a file that exists in memory only. */
+static bool load_platform(const struct plan *plan, struct diagnostics *diag)
+{
+    int fd = memfd_create("cpsim-platform", MFD_CLOEXEC);
+    FILE *stream = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!stream) {
+        diagnostics_add(diag, "cannot make a file in memory for the platform: %s", strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    platform_xml_write(plan->simulation->cost->topology, plan->paths, plan->n_paths, stream);
+    bool good = fflush(stream) == 0 && !ferror(stream);
+    if (good) {
+        char name[40];
+        snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+        simgrid_load_platform(name);
+    } else {
+        diagnostics_add(diag, "cannot write the platform: %s", strerror(errno));
+    }
+    fclose(stream);
+    return good;
+}
+
+static sg_host_t gpu_host(uint64_t gpu)
+{
+    char name[32];
+    snprintf(name, sizeof name, "gpu%" PRIu64, gpu);
+    return sg_host_by_name(name);
+}
+
+static void find_hosts(struct session *session)
+{
+    const struct plan *plan = &session->plan;
+    session->home = sg_host_by_name("cpsim");
+    session->ends = memory_zeroed(plan->n_paths, sizeof *session->ends);
+    for (size_t i = 0; i < plan->n_paths; i++)
+        session->ends[i] = (struct ends){gpu_host(plan->paths[i].from), gpu_host(plan->paths[i].to)};
+}
+
+static bool run(const struct simulation *simulation, struct timeline *timeline, struct diagnostics *diag)
+{
+    /* SimGrid's world is the process: it has one clock and one platform, and cannot be torn down. */
+    static bool used = false;
+    if (used)
+        return diagnostics_add(diag, "SimGrid can run one simulation in a process, and this one has had its");
+    struct session session = {.simulation = simulation};
+    if (!plan_init(&session.plan, simulation, diag))
+        return false;
+    used = true;
+    start_simgrid();
+    bool good = load_platform(&session.plan, diag);
+    if (good) {
+        find_hosts(&session);
+        recorder_init(&session.recorder, simulation, timeline);
+        slowdown_init(&session.slowdown, simulation->cost->device->transfer_slowdown,
+                      execution_instances(simulation->execution));
+        struct activity activity;
+        while (execution_next(simulation->execution, &activity))
+            hire(&session, activity);
+        simgrid_run();
+        good = recorder_end(&session.recorder, diag);
+        slowdown_fini(&session.slowdown);
+    }
+    free(session.ends);
+    free(session.idle);
+    plan_fini(&session.plan);
+    return good;
+}
+
+const struct engine_ops engine_simgrid = {
+    .name = "simgrid",
+    .summary = "transfers share links max-min fairly: a discrete-event simulation with SimGrid",
+    .once = true,
+    .run = run,
+};

@@ -1,0 +1,282 @@
+/* The cost of operations and messages: closed forms on the toy device, and the size curve of a link. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/cost/cost.h"
+#include "models/schedule/mask.h"
+
+static void assert_near(double value, double expected)
+{
+    if (!(fabs(value - expected) <= 1e-12 * fabs(expected)))
+        fail_msg("%.17g is not %.17g", value, expected);
+}
+
+/* Three ranks of contiguous shards of 4, 3 and 3 positions; 8 query heads of 64, batch 2. */
+struct setting {
+    struct device device;
+    struct topology topology;
+    struct experiment experiment;
+    struct schedule schedule;
+    struct program program;
+    struct cost cost;
+};
+
+static bool setting_init(struct setting *setting, const char *device, enum mask_kind mask, struct diagnostics *diag)
+{
+    memset(setting, 0, sizeof *setting);
+    diagnostics_init(diag);
+    assert_true(device_read(&setting->device, device, diag));
+    struct experiment *experiment = &setting->experiment;
+    experiment->model = (struct transformer){.q_heads = 8, .kv_heads = 2, .head_dim = 64};
+    experiment->dtype = DTYPE_BF16;
+    experiment->seq_len = 10;
+    experiment->batch = 2;
+    experiment->train = true;
+    experiment->mask = (struct mask){.kind = mask, .seq_len = 10, .window = 2};
+    experiment->degree[PARALLEL_TP] = experiment->degree[PARALLEL_DP] = 1;
+    experiment->degree[PARALLEL_CP] = 3;
+    experiment->sharding = SHARDING_CONTIGUOUS;
+    setting->schedule = (struct schedule){.experiment = experiment, .ranks = 3, .q_heads = 8, .kv_heads = 2};
+    sharding_init(&setting->schedule.sharding, experiment);
+    program_init(&setting->program, 2);
+    return cost_init(&setting->cost, &setting->device, &setting->topology, &setting->schedule, diag);
+}
+
+static void setting_fini(struct setting *setting)
+{
+    program_fini(&setting->program);
+    sharding_fini(&setting->schedule.sharding);
+    device_fini(&setting->device);
+}
+
+static double seconds(struct setting *setting, struct op op, const uint32_t *reads, size_t n_reads,
+                      const uint32_t *writes, size_t n_writes)
+{
+    uint32_t index = program_add_op(&setting->program, op, reads, n_reads, writes, n_writes);
+    return cost_op_seconds(&setting->cost, &setting->program, &setting->program.ops[index]);
+}
+
+static void attention_on_the_toy_is_its_flops_over_100_tflops(void **state)
+{
+    (void)state;
+    struct setting setting;
+    struct diagnostics diag;
+    assert_true(setting_init(&setting, "toy", MASK_CAUSAL, &diag));
+    struct op op = {.kind = OP_ATTEND, .q = {2, 0, 3}, .k = {2, 0, 3}, .pairs = 6};
+    assert_near(cost_op_flops(&setting.cost, &op), 4.0 * 6 * 8 * 64 * 2);
+    assert_near(seconds(&setting, op, NULL, 0, NULL, 0), 4.0 * 6 * 8 * 64 * 2 / 1e14);
+    op.kind = OP_ATTEND_BACKWARD;
+    assert_near(cost_op_flops(&setting.cost, &op), 10.0 * 6 * 8 * 64 * 2);
+    assert_near(seconds(&setting, op, NULL, 0, NULL, 0), 10.0 * 6 * 8 * 64 * 2 / 1e14);
+    setting_fini(&setting);
+}
+
+static void an_invisible_block_is_computed_whole(void **state)
+{
+    (void)state;
+    struct setting setting;
+    struct diagnostics diag;
+    assert_true(setting_init(&setting, "toy", MASK_CAUSAL, &diag));
+    struct op op = {.kind = OP_ATTEND, .q = {0, 0, 4}, .k = {2, 0, 3}, .pairs = 0};
+    assert_near(cost_op_flops(&setting.cost, &op), 4.0 * 12 * 8 * 64 * 2);
+    assert_near(seconds(&setting, op, NULL, 0, NULL, 0), 4.0 * 12 * 8 * 64 * 2 / 1e14);
+    /* Rows 2 to 5 of every shard: 2 + 1 + 1 exist. */
+    op.k = (struct block){BLOCK_ALL, 2, 4};
+    assert_near(cost_op_flops(&setting.cost, &op), 4.0 * 16 * 8 * 64 * 2);
+    setting_fini(&setting);
+}
+
+static void gathered_keys_count_where_they_are_seen(void **state)
+{
+    (void)state;
+    struct setting setting;
+    struct diagnostics diag;
+    assert_true(setting_init(&setting, "h100-sxm", MASK_WINDOW, &diag));
+    /* Rank 1 owns positions 4, 5, 6 and sees 3 to 6 through a window of 2: four keys, six pairs. The row term of the
+     * backward pass tells how many key rows were counted. */
+    const struct op op = {.kind = OP_ATTEND_BACKWARD, .q = {1, 0, 3}, .k = {BLOCK_ALL, 0, 4}, .pairs = 6};
+    assert_int_equal(mask_block_pairs(&setting.experiment.mask, &setting.schedule.sharding, op.q, op.k), 6);
+    assert_near(seconds(&setting, op, NULL, 0, NULL, 0),
+                kernel_fit_seconds(&setting.cost.fit[PASS_BACKWARD], 16, 3, 4, 6));
+    assert_true(kernel_fit_seconds(&setting.cost.fit[PASS_BACKWARD], 16, 3, 4, 6) <
+                kernel_fit_seconds(&setting.cost.fit[PASS_BACKWARD], 16, 3, 10, 6));
+    setting_fini(&setting);
+}
+
+/* As one query on a million keys: what is read decides, not what is computed. */
+static void attention_takes_at_least_its_bytes_over_the_memory_bandwidth(void **state)
+{
+    (void)state;
+    struct setting setting;
+    struct diagnostics diag;
+    assert_true(setting_init(&setting, "toy", MASK_WINDOW, &diag));
+    struct program *program = &setting.program;
+    uint32_t q = program_add_buffer(program, "q", TENSOR_Q, DTYPE_BF16, ROLE_RESIDENT, 3, 3000);
+    uint32_t kv = program_add_buffer(program, "kv", TENSOR_KV, DTYPE_BF16, ROLE_RECEIVED, 6, 6000000);
+    uint32_t partial = program_add_buffer(program, "partial", TENSOR_PARTIAL, DTYPE_BF16, ROLE_WORKSPACE, 3, 6000);
+    const struct op attend = {.kind = OP_ATTEND, .q = {1, 0, 3}, .k = {1, 0, 3}, .pairs = 5};
+    assert_near(seconds(&setting, attend, (uint32_t[]){q, kv}, 2, &partial, 1), (3000 + 3000000 + 6000) / 1e12);
+    /* Of gathered keys (three buffers) only those that are seen, 4 of 10. */
+    uint32_t gathered[4] = {q};
+    for (uint32_t i = 0; i < 3; i++)
+        gathered[1 + i] =
+            program_add_buffer(program, "kv", TENSOR_KV, DTYPE_BF16, ROLE_RECEIVED, i == 0 ? 4 : 3, 1000000);
+    const struct op gather = {.kind = OP_ATTEND, .q = {1, 0, 3}, .k = {BLOCK_ALL, 0, 4}, .pairs = 6};
+    assert_near(seconds(&setting, gather, gathered, 4, &partial, 1), (3000 + 0.4 * 3000000 + 6000) / 1e12);
+    setting_fini(&setting);
+}
+
+static void streaming_operations_take_their_bytes_over_the_memory_bandwidth(void **state)
+{
+    (void)state;
+    struct setting setting;
+    struct diagnostics diag;
+    assert_true(setting_init(&setting, "toy", MASK_CAUSAL, &diag));
+    setting.device.launch_seconds = 1e-6;
+    setting.device.memory_efficiency = 0.5; /* 0.5 TB/s */
+    struct program *program = &setting.program;
+    uint32_t partial = program_add_buffer(program, "partial", TENSOR_PARTIAL, DTYPE_BF16, ROLE_WORKSPACE, 4, 4000);
+    uint32_t sum = program_add_buffer(program, "state", TENSOR_STATE, DTYPE_FP32, ROLE_ACCUMULATOR, 8, 16000);
+    uint32_t block = program_add_buffer(program, "dkv block", TENSOR_DKV, DTYPE_BF16, ROLE_WORKSPACE, 10, 1000);
+    uint32_t total = program_add_buffer(program, "dkv", TENSOR_DKV, DTYPE_FP32, ROLE_ACCUMULATOR, 20, 4000);
+
+    const struct op merge = {.kind = OP_MERGE, .q = {0, 0, 4}};
+    assert_near(seconds(&setting, merge, (uint32_t[]){partial, sum}, 2, &sum, 1), 1e-6 + (4000 + 2 * 8000) / 0.5e12);
+    assert_near(seconds(&setting, merge, &partial, 1, &sum, 1), 1e-6 + (4000 + 8000) / 0.5e12);
+    const struct op finish = {.kind = OP_FINISH, .q = {0, 0, 8}};
+    assert_near(seconds(&setting, finish, &sum, 1, NULL, 0), 1e-6 + 16000 / 0.5e12);
+    /* Key-side buffers go by the key rows, gathered ones by all there are (4 + 3 + 3). */
+    const struct op accumulate = {.kind = OP_ACCUMULATE, .q = {0, 0, 1}, .k = {0, 0, 5}};
+    assert_near(seconds(&setting, accumulate, &block, 1, &total, 1), 1e-6 + (500 + 1000) / 0.5e12);
+    const struct op cast = {.kind = OP_CAST, .k = {BLOCK_ALL, 0, 4}};
+    assert_near(seconds(&setting, cast, &total, 1, &block, 1), 1e-6 + (2000 + 1000) / 0.5e12);
+    assert_true(cost_op_flops(&setting.cost, &merge) == 0.0);
+
+    const struct op send = {.kind = OP_SEND, .bytes = 1000};
+    assert_true(seconds(&setting, send, &block, 1, NULL, 0) == 0.0);
+    setting_fini(&setting);
+}
+
+static void a_forward_run_needs_no_backward_rates_and_training_does(void **state)
+{
+    (void)state;
+    struct setting setting;
+    struct diagnostics diag;
+    assert_true(setting_init(&setting, "h100-sxm", MASK_CAUSAL, &diag));
+    setting.experiment.model.head_dim = 256;
+    assert_false(cost_init(&setting.cost, &setting.device, &setting.topology, &setting.schedule, &diag));
+    assert_int_equal(diag.count, 1);
+    assert_non_null(strstr(diag.lines[0], "no backward rates in bf16 for head_dim '256', only for 128, 64"));
+    setting.experiment.train = false;
+    assert_true(cost_init(&setting.cost, &setting.device, &setting.topology, &setting.schedule, &diag));
+    diagnostics_fini(&diag);
+    setting_fini(&setting);
+}
+
+static void the_topology_chooses_the_kernel(void **state)
+{
+    (void)state;
+    struct setting setting;
+    struct diagnostics diag;
+    assert_true(setting_init(&setting, "h100-sxm", MASK_CAUSAL, &diag));
+    assert_string_equal(setting.cost.fit[PASS_FORWARD].table->kernel, "fa3");
+    strcpy(setting.topology.kernel, "cudnn");
+    assert_true(cost_init(&setting.cost, &setting.device, &setting.topology, &setting.schedule, &diag));
+    assert_string_equal(setting.cost.fit[PASS_FORWARD].table->kernel, "cudnn");
+    assert_string_equal(setting.cost.fit[PASS_BACKWARD].table->kernel, "cudnn");
+    setting_fini(&setting);
+}
+
+/* --- messages ----------------------------------------------------------------------------------------------------- */
+
+static double message_seconds(const struct cost *cost, const struct route *route, uint64_t bytes)
+{
+    return cost_message_delay(cost, route, bytes) + (double)bytes / route->bytes_per_s;
+}
+
+static void without_a_curve_the_delay_is_alpha(void **state)
+{
+    (void)state;
+    struct topology topology = {.n_levels = 1};
+    topology.levels[0].bytes_per_s = 1e11;
+    struct route route = {.alpha_seconds = 3e-6, .bytes_per_s = 1e11};
+    const struct cost cost = {.topology = &topology};
+    assert_true(cost_message_delay(&cost, &route, 0) == 3e-6);
+    assert_true(cost_message_delay(&cost, &route, UINT64_C(1) << 40) == 3e-6);
+}
+
+static struct curve_point nccl_curve[] = {
+    /* A step in the number of channels: 64 MiB take nearly as long as 256 MiB. */
+    {1 << 20, (1 << 20) / 35e-6},      {16 << 20, (16 << 20) / 238e-6},    {64 << 20, (64 << 20) / 877e-6},
+    {128 << 20, (128 << 20) / 860e-6}, {256 << 20, (256 << 20) / 1074e-6}, {512 << 20, (512 << 20) / 1880e-6},
+};
+
+static void a_message_of_a_curve_point_takes_the_time_of_that_point(void **state)
+{
+    (void)state;
+    struct topology topology = {.n_levels = 1};
+    topology.levels[0] = (struct level){.bytes_per_s = 450e9, .curve = nccl_curve, .n_curve = 6};
+    struct route route = {.alpha_seconds = 3e-6, .bytes_per_s = 450e9};
+    const struct cost cost = {.topology = &topology};
+    assert_near(message_seconds(&cost, &route, 0), 3e-6);
+    assert_near(message_seconds(&cost, &route, 1 << 20), 35e-6);
+    assert_near(message_seconds(&cost, &route, 1 << 19), (3e-6 + 35e-6) / 2);
+    assert_near(message_seconds(&cost, &route, 40 << 20), (238e-6 + 860e-6) / 2);
+    assert_near(message_seconds(&cost, &route, 64 << 20), 860e-6); /* not more than twice of it took */
+    assert_near(message_seconds(&cost, &route, 96 << 20), 860e-6);
+    assert_near(message_seconds(&cost, &route, 128 << 20), 860e-6);
+    assert_near(message_seconds(&cost, &route, 256 << 20), 1074e-6);
+    assert_near(message_seconds(&cost, &route, UINT64_C(1) << 34), (double)(UINT64_C(1) << 34) / (512 << 20) * 1880e-6);
+}
+
+static void message_time_never_falls_with_size_nor_below_alpha_and_bandwidth(void **state)
+{
+    (void)state;
+    unsigned seed = 12345;
+    for (int round = 0; round < 200; round++) {
+        struct curve_point curve[5];
+        double bytes = 1000;
+        for (int i = 0; i < 5; i++) {
+            bytes *= 1.5 + rand_r(&seed) % 100;
+            curve[i] = (struct curve_point){floor(bytes), 1e8 * (1 + rand_r(&seed) % 2000)};
+        }
+        struct topology topology = {.n_levels = 2};
+        topology.levels[1] = (struct level){.bytes_per_s = 1e11, .curve = curve, .n_curve = 5};
+        /* The route may be narrower than the level whose class it is. */
+        struct route route = {.level = 1, .alpha_seconds = 5e-6, .bytes_per_s = round % 2 ? 1e11 : 4e10};
+        const struct cost cost = {.topology = &topology};
+        double before = 0;
+        for (double size = 0; size < 1e13; size = size * 1.3 + 1) {
+            double now = message_seconds(&cost, &route, (uint64_t)size);
+            assert_true(now >= before * (1 - 1e-12));
+            assert_true(now >= (5e-6 + floor(size) / route.bytes_per_s) * (1 - 1e-12));
+            before = now;
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attention_on_the_toy_is_its_flops_over_100_tflops),
+        cmocka_unit_test(an_invisible_block_is_computed_whole),
+        cmocka_unit_test(gathered_keys_count_where_they_are_seen),
+        cmocka_unit_test(attention_takes_at_least_its_bytes_over_the_memory_bandwidth),
+        cmocka_unit_test(streaming_operations_take_their_bytes_over_the_memory_bandwidth),
+        cmocka_unit_test(a_forward_run_needs_no_backward_rates_and_training_does),
+        cmocka_unit_test(the_topology_chooses_the_kernel),
+        cmocka_unit_test(without_a_curve_the_delay_is_alpha),
+        cmocka_unit_test(a_message_of_a_curve_point_takes_the_time_of_that_point),
+        cmocka_unit_test(message_time_never_falls_with_size_nor_below_alpha_and_bandwidth),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,397 @@
+/* The attention time model: exact on data that follows it, close on the shipped tables, sane between and beyond. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/cost/kernel_fit.h"
+#include "models/input/data_path.h"
+#include "models/input/device.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static void assert_near(double value, double expected, double relative)
+{
+    if (!(fabs(value - expected) <= relative * fabs(expected)))
+        fail_msg("%.17g is not within %g of %.17g", value, relative, expected);
+}
+
+/* A device with one table of rates that follow given terms: full and causal have their own. */
+struct synthetic {
+    struct device device;
+    struct attention_table table;
+    struct rate_point full[6], causal[6];
+};
+
+static const struct kernel_terms free_of_charge = {0};
+
+static void synthetic_init(struct synthetic *synthetic, enum attention_pass pass, struct kernel_terms full,
+                           struct kernel_terms causal)
+{
+    memset(synthetic, 0, sizeof *synthetic);
+    struct attention_table *table = &synthetic->table;
+    *table = (struct attention_table){.kernel = "k",
+                                      .pass = pass,
+                                      .head_dim = 64,
+                                      .dtypes = 1U << DTYPE_BF16,
+                                      .heads = 16,
+                                      .batch = 4,
+                                      .rate_scale = 1,
+                                      .full = synthetic->full,
+                                      .causal = synthetic->causal,
+                                      .n_full = 6,
+                                      .n_causal = 6};
+    for (int i = 0; i < 6; i++) {
+        double seq_len = 512.0 * (1 << i), heads = 16 * 4;
+        double flops = heads * seq_len * seq_len * 64 * (pass == PASS_FORWARD ? 4 : 10);
+        double t_full =
+            full.seconds + heads * (full.seconds_per_row * seq_len + full.seconds_per_pair * seq_len * seq_len);
+        double t_causal = causal.seconds + heads * (causal.seconds_per_row * seq_len +
+                                                    causal.seconds_per_pair * seq_len * (seq_len + 1) / 2);
+        synthetic->full[i] = (struct rate_point){seq_len, flops / t_full};
+        synthetic->causal[i] = (struct rate_point){seq_len, flops / 2 / t_causal};
+    }
+    synthetic->device = (struct device){.path = (char *)"synthetic.ini",
+                                        .processors = 1,
+                                        .tile_rows = 1,
+                                        .default_kernel = "k",
+                                        .tables = table,
+                                        .n_tables = 1};
+}
+
+static void fit_synthetic(const struct synthetic *synthetic, struct kernel_fit *fit)
+{
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    assert_true(kernel_fit_init(fit, &synthetic->device, "", synthetic->table.pass, DTYPE_BF16, 64, &diag));
+    assert_int_equal(diag.count, 0);
+}
+
+static void assert_terms(const struct kernel_terms *terms, struct kernel_terms expected)
+{
+    assert_near(terms->seconds, expected.seconds, 1e-6);
+    assert_near(terms->seconds_per_row, expected.seconds_per_row, 1e-6);
+    assert_near(terms->seconds_per_pair, expected.seconds_per_pair, 1e-9);
+    assert_true(terms->worst_error < 1e-9);
+}
+
+static void terms_that_made_a_table_are_recovered_from_it(void **state)
+{
+    (void)state;
+    const struct kernel_terms full = {.seconds = 2e-5, .seconds_per_row = 3e-10, .seconds_per_pair = 5e-13};
+    const struct kernel_terms causal = {.seconds = 1e-5, .seconds_per_row = 7e-10, .seconds_per_pair = 6e-13};
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+        struct synthetic synthetic;
+        struct kernel_fit fit;
+        synthetic_init(&synthetic, (enum attention_pass)pass, full, causal);
+        fit_synthetic(&synthetic, &fit);
+        assert_terms(&fit.full, full);
+        assert_terms(&fit.causal, causal);
+    }
+}
+
+static void a_term_that_would_be_negative_is_zero_and_the_rest_is_fitted_without_it(void **state)
+{
+    (void)state;
+    const struct kernel_terms sinking = {.seconds = 1e-5, .seconds_per_row = -1e-10, .seconds_per_pair = 5e-13};
+    const struct kernel_terms constant = {.seconds_per_pair = 5e-13};
+    struct synthetic synthetic;
+    struct kernel_fit fit;
+    synthetic_init(&synthetic, PASS_FORWARD, sinking, constant);
+    fit_synthetic(&synthetic, &fit);
+    assert_true(fit.full.seconds >= 0 && fit.full.seconds_per_row == 0 && fit.full.seconds_per_pair > 0);
+    assert_true(fit.full.worst_error > 1e-4);
+    assert_terms(&fit.causal, constant);
+}
+
+static void one_point_gives_its_rate_and_one_mask_serves_the_other(void **state)
+{
+    (void)state;
+    struct synthetic synthetic;
+    struct kernel_fit fit;
+    synthetic_init(&synthetic, PASS_FORWARD, (struct kernel_terms){.seconds_per_pair = 5e-13}, free_of_charge);
+    synthetic.table.n_causal = 0;
+    synthetic.table.n_full = 1;
+    fit_synthetic(&synthetic, &fit);
+    assert_true(fit.full.seconds == 0 && fit.full.seconds_per_row == 0);
+    assert_near(kernel_fit_seconds(&fit, 7, 100, 300, 30000), 7 * 30000 * 5e-13, 1e-12);
+    assert_near(kernel_fit_seconds(&fit, 7, 100, 300, 0), 7 * 30000 * 5e-13, 1e-12);
+    assert_near(kernel_fit_seconds(&fit, 7, 100, 300, 1234), 7 * 1234 * 5e-13, 1e-12);
+}
+
+static void backward_rows_are_the_mean_of_queries_and_keys(void **state)
+{
+    (void)state;
+    const struct kernel_terms terms = {.seconds_per_row = 1e-8, .seconds_per_pair = 5e-13};
+    struct synthetic synthetic;
+    struct kernel_fit fit;
+    synthetic_init(&synthetic, PASS_FORWARD, terms, terms);
+    fit_synthetic(&synthetic, &fit);
+    assert_near(kernel_fit_seconds(&fit, 2, 100, 300, 0), 2 * (100 * 1e-8 + 30000 * 5e-13), 1e-8);
+    synthetic_init(&synthetic, PASS_BACKWARD, terms, terms);
+    fit_synthetic(&synthetic, &fit);
+    assert_near(kernel_fit_seconds(&fit, 2, 100, 300, 0), 2 * (200 * 1e-8 + 30000 * 5e-13), 1e-8);
+}
+
+static void one_tile_is_not_split_over_processors(void **state)
+{
+    (void)state;
+    const struct kernel_terms terms = {.seconds_per_pair = 1e-12};
+    struct synthetic synthetic;
+    struct kernel_fit fit;
+    synthetic_init(&synthetic, PASS_FORWARD, terms, terms);
+    synthetic.device.processors = 100;
+    synthetic.device.tile_rows = 128;
+    fit_synthetic(&synthetic, &fit);
+    /* 128 queries, one head: one processor works, so 100 times as long as the rate says; 64 queries: half of that. */
+    assert_near(kernel_fit_seconds(&fit, 1, 128, 4096, 0), 128 * 4096 * 1e-10, 1e-9);
+    assert_near(kernel_fit_seconds(&fit, 1, 64, 4096, 0), 64 * 4096 * 1e-10, 1e-9);
+    /* The last rows of a triangle see everything. */
+    assert_near(kernel_fit_seconds(&fit, 1, 4096, 4096, 4096.0 * 4097 / 2), 128 * 4096 * 1e-10, 1e-9);
+    /* Enough tiles: no bound. */
+    assert_near(kernel_fit_seconds(&fit, 64, 4096, 4096, 0), 64.0 * 4096 * 4096 * 1e-12, 1e-9);
+    /* Backward the tiles are of keys. */
+    synthetic_init(&synthetic, PASS_BACKWARD, terms, terms);
+    synthetic.device.processors = 100;
+    synthetic.device.tile_rows = 128;
+    fit_synthetic(&synthetic, &fit);
+    assert_near(kernel_fit_seconds(&fit, 1, 4096, 64, 0), 64 * 4096 * 1e-10, 1e-9);
+}
+
+static void no_block_is_faster_than_the_peak(void **state)
+{
+    (void)state;
+    const struct kernel_terms terms = {.seconds_per_pair = 1e-12};
+    struct synthetic synthetic;
+    struct kernel_fit fit;
+    synthetic_init(&synthetic, PASS_FORWARD, terms, terms);
+    synthetic.device.peak_flops_per_s = 4 * 64 / 3e-12;
+    fit_synthetic(&synthetic, &fit);
+    assert_near(kernel_fit_seconds(&fit, 2, 100, 100, 0), 2 * 1e4 * 3e-12, 1e-12);
+    assert_near(kernel_fit_seconds(&fit, 2, 100, 100, 5000), 2 * 5e3 * 3e-12, 1e-12);
+}
+
+/* --- shipped profiles --------------------------------------------------------------------------------------------- */
+
+static void read_profile(struct device *device, const char *name)
+{
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    if (!device_read(device, name, &diag)) {
+        diagnostics_print(&diag, stderr, "");
+        fail_msg("%s cannot be read", name);
+    }
+}
+
+static enum dtype any_dtype(const struct attention_table *table)
+{
+    int dtype = 0;
+    while (!(table->dtypes >> dtype & 1U))
+        dtype++;
+    return (enum dtype)dtype;
+}
+
+static void fit_table(const struct device *device, const struct attention_table *table, struct kernel_fit *fit)
+{
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    assert_true(kernel_fit_init(fit, device, table->kernel, table->pass, any_dtype(table),
+                                table->head_dim ? table->head_dim : 128, &diag));
+    assert_ptr_equal(fit->table, table);
+}
+
+/* The largest relative error of the model, evaluated as a run does, at the table's points of one mask. */
+static double worst_error(const struct kernel_fit *fit, const struct rate_point *points, size_t count, bool causal)
+{
+    const struct attention_table *table = fit->table;
+    double worst = 0;
+    for (size_t i = 0; i < count; i++) {
+        double n = points[i].seq_len, heads = table->heads * (table->batch > 0 ? table->batch : table->tokens / n);
+        double measured =
+            heads * n * n / (causal ? 2 : 1) * fit->flops_per_pair / points[i].flops_per_s / table->rate_scale;
+        double model = kernel_fit_seconds(fit, heads, n, n, causal ? n * (n + 1) / 2 : n * n);
+        worst = fmax(worst, fabs(model / measured - 1));
+    }
+    return worst;
+}
+
+static void shipped_tables_are_reproduced_within_bounds(void **state)
+{
+    (void)state;
+    char **names = data_path_list("models/devices");
+    assert_non_null(names[0]);
+    for (size_t i = 0; names[i]; i++) {
+        struct device device;
+        read_profile(&device, names[i]);
+        for (size_t t = 0; t < device.n_tables; t++) {
+            const struct attention_table *table = &device.tables[t];
+            struct kernel_fit fit;
+            fit_table(&device, table, &fit);
+            double full = worst_error(&fit, table->full, table->n_full, false);
+            double causal = worst_error(&fit, table->causal, table->n_causal, true);
+            printf("%-14s %-6s %-8s %3u  full %4.1f %% of %zu (a %5.1f us, b %6.3f ns, %5.0f TFLOP/s)  causal %4.1f %% "
+                   "of %zu (a %5.1f us, b %6.3f ns, %5.0f TFLOP/s)\n",
+                   names[i], table->kernel, table->pass == PASS_FORWARD ? "forward" : "backward", table->head_dim,
+                   100 * full, table->n_full, fit.full.seconds * 1e6, fit.full.seconds_per_row * 1e9,
+                   fit.flops_per_pair / fit.full.seconds_per_pair / 1e12, 100 * causal, table->n_causal,
+                   fit.causal.seconds * 1e6, fit.causal.seconds_per_row * 1e9,
+                   fit.flops_per_pair / fit.causal.seconds_per_pair / 1e12);
+            assert_true(full <= 0.25);
+            assert_true(causal <= 0.25);
+        }
+        device_fini(&device);
+        free(names[i]);
+    }
+    free(names);
+}
+
+static void shipped_kernels_take_longer_for_more(void **state)
+{
+    (void)state;
+    char **names = data_path_list("models/devices");
+    for (size_t i = 0; names[i]; i++) {
+        struct device device;
+        read_profile(&device, names[i]);
+        for (size_t t = 0; t < device.n_tables; t++) {
+            struct kernel_fit fit;
+            fit_table(&device, &device.tables[t], &fit);
+            for (double rows = 1; rows <= 65536; rows *= 4) {
+                double before = 0;
+                for (int k = 1; k <= 64; k++) {
+                    double seconds = kernel_fit_seconds(&fit, 8, rows, 4096, rows * 4096 * k / 64);
+                    assert_true(isfinite(seconds) && seconds >= before && seconds > 0);
+                    before = seconds;
+                }
+                assert_true(kernel_fit_seconds(&fit, 8, 4 * rows, 4096, 0) >= before);
+                assert_true(kernel_fit_seconds(&fit, 8, rows, 8192, 0) >= before);
+                assert_true(kernel_fit_seconds(&fit, 16, rows, 4096, 0) >= before);
+                assert_true(kernel_fit_seconds(&fit, 8, rows, 4096, 0) == before);
+            }
+        }
+        device_fini(&device);
+        free(names[i]);
+    }
+    free(names);
+}
+
+static void h800_profile_gives_its_single_gpu_measurement(void **state)
+{
+    (void)state;
+    struct device device;
+    read_profile(&device, "h800-sxm");
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    struct kernel_fit forward, backward;
+    assert_true(kernel_fit_init(&forward, &device, "", PASS_FORWARD, DTYPE_BF16, 128, &diag));
+    assert_true(kernel_fit_init(&backward, &device, "", PASS_BACKWARD, DTYPE_BF16, 128, &diag));
+    double pairs = 8192.0 * 8193 / 2;
+    double t_forward = kernel_fit_seconds(&forward, 32, 8192, 8192, pairs);
+    double t_backward = kernel_fit_seconds(&backward, 32, 8192, 8192, pairs);
+    printf("h800-sxm: %.3f iterations/s forward (591.5), %.3f forward and backward (154.7)\n", 1 / t_forward,
+           1 / (t_forward + t_backward));
+    assert_near(1 / t_forward, 591.5, 0.01);
+    assert_near(1 / (t_forward + t_backward), 154.7, 0.01);
+    device_fini(&device);
+}
+
+static void toy_computes_pairs_and_nothing_else(void **state)
+{
+    (void)state;
+    struct device device;
+    read_profile(&device, "toy");
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+        for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
+            for (uint32_t head_dim = 1; head_dim <= 300; head_dim += 23) {
+                struct diagnostics diag;
+                diagnostics_init(&diag);
+                struct kernel_fit fit;
+                assert_true(
+                    kernel_fit_init(&fit, &device, "", (enum attention_pass)pass, (enum dtype)dtype, head_dim, &diag));
+                double flops = (pass == PASS_FORWARD ? 4.0 : 10.0) * head_dim * 3;
+                assert_near(kernel_fit_seconds(&fit, 3, 2, 3, 4), flops * 4 / 1e14, 1e-14);
+                assert_near(kernel_fit_seconds(&fit, 3, 2, 3, 6), flops * 6 / 1e14, 1e-14);
+                assert_near(kernel_fit_seconds(&fit, 3, 2, 3, 0), flops * 6 / 1e14, 1e-14);
+                assert_near(kernel_fit_seconds(&fit, 3, 1e6, 1e6, 1), flops / 1e14, 1e-14);
+            }
+        }
+    }
+    device_fini(&device);
+}
+
+static void assert_missing(const struct device *device, const char *kernel, enum attention_pass pass, enum dtype dtype,
+                           uint32_t head_dim, const char *message)
+{
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    struct kernel_fit fit;
+    assert_false(kernel_fit_init(&fit, device, kernel, pass, dtype, head_dim, &diag));
+    assert_int_equal(diag.count, 1);
+    const char *name = strrchr(diag.lines[0], '/');
+    assert_string_equal(name ? name + 1 : diag.lines[0], message);
+    diagnostics_fini(&diag);
+}
+
+static void what_a_profile_lacks_is_said_with_what_it_has(void **state)
+{
+    (void)state;
+    struct device device;
+    read_profile(&device, "h100-sxm");
+    assert_missing(&device, "fa9", PASS_FORWARD, DTYPE_BF16, 128,
+                   "h100-sxm.ini: no attention kernel 'fa9' in this profile, which has 'fa3', 'fa2', 'cudnn'");
+    assert_missing(&device, "fa3", PASS_FORWARD, DTYPE_FP8, 128,
+                   "h100-sxm.ini: kernel 'fa3' has no forward rates in dtype 'fp8', only in bf16, fp16");
+    assert_missing(&device, "fa3", PASS_BACKWARD, DTYPE_BF16, 256,
+                   "h100-sxm.ini: kernel 'fa3' has no backward rates in bf16 for head_dim '256', only for 128, 64");
+    device.tables[0].pass = device.tables[1].pass = PASS_FORWARD;
+    size_t n_tables = device.n_tables;
+    device.n_tables = 2;
+    assert_missing(&device, "", PASS_BACKWARD, DTYPE_BF16, 128,
+                   "h100-sxm.ini: kernel 'fa3' has no backward rates, expected a [attention fa3 backward 128]");
+    device.n_tables = n_tables;
+    device_fini(&device);
+}
+
+/* An edge costs what causal rows cost beyond full ones, and is never counted beyond the whole rectangle. */
+static void a_second_edge_costs_as_much_as_the_first(void **state)
+{
+    (void)state;
+    const struct device device = {.processors = 1, .tile_rows = 1};
+    const struct attention_table table = {.pass = PASS_FORWARD};
+    const struct kernel_fit fit = {.device = &device,
+                                   .table = &table,
+                                   .full = {.seconds_per_row = 1e-7, .seconds_per_pair = 1e-9},
+                                   .causal = {.seconds_per_row = 4e-7, .seconds_per_pair = 1e-9}};
+    const double edge = 3e-7, pairs = 8192.0 * 2048;
+    double one = kernel_fit_seconds(&fit, 64, 8192, 8192, pairs);
+    assert_near(kernel_fit_seconds_edged(&fit, 64, 8192, 8192, pairs, 1), one, 1e-12);
+    assert_near(kernel_fit_seconds_edged(&fit, 64, 8192, 8192, pairs, 2), one + 64 * 8192 * edge, 1e-12);
+    double whole = kernel_fit_seconds(&fit, 64, 8192, 8192, 0);
+    assert_near(kernel_fit_seconds_edged(&fit, 64, 8192, 8192, 8192.0 * 8192 - 1, 2), whole, 1e-12);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(terms_that_made_a_table_are_recovered_from_it),
+        cmocka_unit_test(a_term_that_would_be_negative_is_zero_and_the_rest_is_fitted_without_it),
+        cmocka_unit_test(one_point_gives_its_rate_and_one_mask_serves_the_other),
+        cmocka_unit_test(backward_rows_are_the_mean_of_queries_and_keys),
+        cmocka_unit_test(one_tile_is_not_split_over_processors),
+        cmocka_unit_test(no_block_is_faster_than_the_peak),
+        cmocka_unit_test(shipped_tables_are_reproduced_within_bounds),
+        cmocka_unit_test(shipped_kernels_take_longer_for_more),
+        cmocka_unit_test(h800_profile_gives_its_single_gpu_measurement),
+        cmocka_unit_test(toy_computes_pairs_and_nothing_else),
+        cmocka_unit_test(what_a_profile_lacks_is_said_with_what_it_has),
+        cmocka_unit_test(a_second_edge_costs_as_much_as_the_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
