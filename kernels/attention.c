@@ -1,0 +1,129 @@
+/* attention.c - chooses the instruction set's kernels and checks what they are given.
+ *
+ * The choice is the best that the CPU has; attention_use overrides it. That override is the one thing here that lives
+ * from call to call; it changes which code computes, not what.
+ */
+#include "kernels/attention.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "kernels/isa.h"
+
+static bool cpu_has(const struct isa_kernels *isa)
+{
+#ifdef __x86_64__
+    if (isa == &isa_avx512)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    if (isa == &isa_avx2)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+    return isa == &isa_baseline;
+}
+
+/* Best first. */
+static const struct isa_kernels *const isas[] = {
+#ifdef __x86_64__
+    &isa_avx512,
+    &isa_avx2,
+#endif
+    &isa_baseline,
+};
+
+#define N_ISAS (sizeof isas / sizeof *isas)
+
+static const struct isa_kernels *_Atomic chosen;
+
+static const struct isa_kernels *best(void)
+{
+    size_t i = 0;
+    while (i + 1 < N_ISAS && !cpu_has(isas[i])) /* the last is any CPU's */
+        i++;
+    return isas[i];
+}
+
+static const struct isa_kernels *kernels(void)
+{
+    const struct isa_kernels *isa = atomic_load_explicit(&chosen, memory_order_relaxed);
+    return isa ? isa : best();
+}
+
+const char *attention_isa(void)
+{
+    return kernels()->name;
+}
+
+int attention_use(const char *isa)
+{
+    if (!isa) {
+        atomic_store(&chosen, NULL);
+        return 1;
+    }
+    for (size_t i = 0; i < N_ISAS; i++)
+        if (strcmp(isas[i]->name, isa) == 0 && cpu_has(isas[i])) {
+            atomic_store(&chosen, isas[i]);
+            return 1;
+        }
+    return 0;
+}
+
+static void assert_dtype(enum dtype dtype)
+{
+    assert(dtype == DTYPE_FP32 || dtype == DTYPE_BF16);
+    (void)dtype;
+}
+
+static void assert_call(const struct attention_call *call)
+{
+    assert(call->mask && call->batch > 0 && call->head_dim > 0);
+    assert(call->kv_heads > 0 && call->q_heads % call->kv_heads == 0);
+    assert_dtype(call->dtype);
+    (void)call;
+}
+
+void attention_forward(const struct attention_call *call, void *o, float *lse)
+{
+    assert_call(call);
+    kernels()->forward(call, o, lse);
+}
+
+void attention_backward(const struct attention_call *call, const void *d_o, const float *lse, const float *delta,
+                        void *dq)
+{
+    assert_call(call);
+    assert_dtype(call->dkv_dtype);
+    assert(call->dkv_dtype == call->dtype || call->dkv_dtype == DTYPE_FP32);
+    kernels()->backward(call, d_o, lse, delta, dq);
+}
+
+void attention_merge(size_t rows, size_t heads, size_t head_dim, enum dtype dtype, const void *o, const float *lse,
+                     float *a, float *m, float *l, int first)
+{
+    assert_dtype(dtype);
+    kernels()->merge(rows * heads, head_dim, dtype, o, lse, a, m, l, first != 0);
+}
+
+void attention_finish(size_t rows, size_t heads, size_t head_dim, enum dtype dtype, const float *a, const float *m,
+                      const float *l, void *o, float *lse)
+{
+    assert_dtype(dtype);
+    kernels()->finish(rows * heads, head_dim, dtype, a, m, l, o, lse);
+}
+
+void attention_delta(size_t rows, size_t heads, size_t head_dim, enum dtype dtype, const void *o, const void *d_o,
+                     float *delta)
+{
+    assert_dtype(dtype);
+    kernels()->delta(rows * heads, head_dim, dtype, o, d_o, delta);
+}
+
+void attention_accumulate(size_t count, enum dtype target_dtype, void *target, enum dtype source_dtype,
+                          const void *source, int first)
+{
+    assert_dtype(target_dtype);
+    assert_dtype(source_dtype);
+    kernels()->accumulate(count, target_dtype, target, source_dtype, source, first != 0);
+}

@@ -1,0 +1,26 @@
+/* isa.h - what each instruction set's object provides; attention.c chooses one and checks the arguments. */
+#ifndef CPSIM_KERNELS_ISA_H
+#define CPSIM_KERNELS_ISA_H
+
+#include "kernels/attention.h"
+
+struct isa_kernels {
+    const char *name;
+    void (*forward)(const struct attention_call *call, void *o, float *lse);
+    void (*backward)(const struct attention_call *call, const void *d_o, const float *lse, const float *delta,
+                     void *dq);
+    void (*merge)(size_t rows, size_t head_dim, enum dtype dtype, const void *o, const float *lse, float *a, float *m,
+                  float *l, bool first);
+    void (*finish)(size_t rows, size_t head_dim, enum dtype dtype, const float *a, const float *m, const float *l,
+                   void *o, float *lse);
+    void (*delta)(size_t rows, size_t head_dim, enum dtype dtype, const void *o, const void *d_o, float *delta);
+    void (*accumulate)(size_t count, enum dtype target_dtype, void *target, enum dtype source_dtype, const void *source,
+                       bool first);
+};
+
+extern const struct isa_kernels isa_baseline;
+#ifdef __x86_64__
+extern const struct isa_kernels isa_avx2, isa_avx512;
+#endif
+
+#endif
