@@ -1,0 +1,70 @@
+/* memory_need.c - adds up per host what models/result/memory.h and verify.h say. Chiefly that: messages in transit,
+ * packed tiles and the programs themselves are small beside it. */
+#include "hw/memory_need.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "hw/verify.h"
+#include "models/base/memory.h"
+#include "models/result/memory.h"
+
+struct memory_need memory_need_of(const struct schedule *schedule, const struct program *program)
+{
+    struct stream_order order;
+    stream_order_init(&order, program);
+    struct moment *moments = memory_zeroed(program->n_ops, sizeof *moments);
+    const double phase_end[PHASE_COUNT] = {0};
+    struct memory_need need = {.buffers = (double)memory_peak(&order, moments, phase_end).bytes,
+                               .verification = verify_bytes(schedule)};
+    free(moments);
+    stream_order_fini(&order);
+    const struct experiment *experiment = schedule->experiment;
+    double rows = (double)sharding_rows(&schedule->sharding, program->rank) * experiment->batch;
+    double dim = experiment->model.head_dim, q = schedule->q_heads, kv = schedule->kv_heads;
+    double numbers = q * dim + q; /* O, LSE; dQ, dK, dV */
+    if (experiment->train)
+        numbers += q * dim + 2 * kv * dim;
+    need.outputs = sizeof(float) * rows * numbers;
+    return need;
+}
+
+static bool check_host(const struct schedule *schedule, const struct program *programs, const struct machine *machines,
+                       uint32_t first, bool one_process, struct diagnostics *diag)
+{
+    const double gib = 1 << 30;
+    struct memory_need sum = {0};
+    uint32_t ranks = 0;
+    for (uint32_t rank = first; rank < schedule->ranks; rank++) {
+        if (!machine_same(&machines[rank], &machines[first]))
+            continue;
+        struct memory_need need = memory_need_of(schedule, &programs[rank]);
+        sum.buffers += need.buffers;
+        sum.outputs += need.outputs;
+        sum.verification = (one_process ? 0 : sum.verification) + need.verification;
+        ranks++;
+    }
+    double all = sum.buffers + sum.outputs + sum.verification, available = (double)machines[first].available_bytes;
+    if (available <= 0 || all <= available) /* 0: not known */
+        return true;
+    return diagnostics_add(diag,
+                           "the experiment needs %.4g GiB on host '%s' for %" PRIu32
+                           " rank%s (%.4g GiB of buffers, %.4g GiB of results, %.4g GiB for their verification), but "
+                           "only %.4g GiB are available",
+                           all / gib, machines[first].host, ranks, ranks == 1 ? "" : "s", sum.buffers / gib,
+                           sum.outputs / gib, sum.verification / gib, available / gib);
+}
+
+bool memory_need_check(const struct schedule *schedule, const struct program *programs, const struct machine *machines,
+                       bool one_process, struct diagnostics *diag)
+{
+    bool enough = true;
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
+        bool seen = false;
+        for (uint32_t r = 0; r < rank; r++)
+            seen = seen || machine_same(&machines[r], &machines[rank]);
+        if (!seen)
+            enough &= check_host(schedule, programs, machines, rank, one_process, diag);
+    }
+    return enough;
+}
