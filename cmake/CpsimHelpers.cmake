@@ -34,7 +34,8 @@ function(cpsim_test file)
   set(target "${folder}_${base}")
   add_executable(${target} "${file}")
   target_link_libraries(${target} PRIVATE ${ARGN} PkgConfig::CMOCKA)
-  target_compile_definitions(${target} PRIVATE CPSIM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_compile_definitions(${target} PRIVATE CPSIM_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                             CPSIM_COMMAND="$<TARGET_FILE:cpsim>")
   add_test(NAME ${folder}.${base} COMMAND ${target} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   set_tests_properties(${folder}.${base} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77
                        ENVIRONMENT "CPSIM_DATA=${PROJECT_SOURCE_DIR}")

@@ -1,0 +1,147 @@
+/* calibration.c - writes the calibration's two files, reads them back as anybody would, and tabulates it. */
+#include "cli/calibration.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hw/profile_writer.h"
+#include "models/base/memory.h"
+#include "models/input/topology.h"
+#include "models/input/units.h"
+
+char *calibration_topology_path(const char *path)
+{
+    size_t length = strlen(path);
+    bool ini = length > 4 && strcmp(path + length - 4, ".ini") == 0;
+    return memory_format("%.*s-topology.ini", (int)(ini ? length - 4 : length), path);
+}
+
+/* ---- files ---- */
+
+static bool write_file(const char *path, const struct calibration *calibration, const char *device,
+                       struct diagnostics *diag)
+{
+    FILE *file = fopen(path, "w");
+    if (!file)
+        return diagnostics_add(diag, "cannot write '%s': %s", path, strerror(errno));
+    bool good = device ? profile_write_topology(calibration, device, file) : profile_write(calibration, file);
+    good = fclose(file) == 0 && good;
+    return good || diagnostics_add(diag, "cannot write '%s': %s", path, strerror(errno));
+}
+
+/* Writes the profile, has its own tables foretell what was measured, and writes it again with the errors that its fits
+ * leave. */
+static bool write_profile(const char *path, struct calibration *calibration, struct diagnostics *diag)
+{
+    struct device device;
+    if (!write_file(path, calibration, NULL, diag) || !device_read(&device, path, diag))
+        return false;
+    bool good = profile_foretell(calibration, &device, diag) && write_file(path, calibration, NULL, diag);
+    device_fini(&device);
+    if (!good || !device_read(&device, path, diag))
+        return false;
+    device_fini(&device);
+    return true;
+}
+
+static bool write_topology(const char *path, const char *device, const struct calibration *calibration,
+                           struct diagnostics *diag)
+{
+    struct topology topology;
+    if (!write_file(path, calibration, device, diag) || !topology_read(&topology, path, NULL, 0, diag))
+        return false;
+    topology_fini(&topology);
+    return true;
+}
+
+/* ---- what was measured ---- */
+
+static void print_errors(const struct calibration *c, bool probes, FILE *stream)
+{
+    fprintf(stream, "\n%-8s  %-5s  %4s  %-8s  %-11s  %5s  %11s  %8s  %9s\n", "pass", "dtype", "dim", "block",
+            "rows x keys", "heads", "time", "spread", "foretold");
+    for (uint32_t i = 0; i < c->n_tables; i++) {
+        const struct measured_table *table = &c->tables[i];
+        for (uint32_t b = 0; b < table->n_blocks; b++) {
+            const struct measured_block *block = &table->blocks[b];
+            char shape[32], heads[32], time[32];
+            if ((block->kind != BLOCK_FULL && block->kind != BLOCK_CAUSAL) != probes)
+                continue;
+            snprintf(shape, sizeof shape, "%" PRIu32 "x%" PRIu32, block->queries, block->keys);
+            snprintf(heads, sizeof heads, "%" PRIu32 "/%" PRIu32, block->heads, block->kv_heads);
+            units_print(time, sizeof time, DIMENSION_SECONDS, block->time.value);
+            fprintf(stream, "%-8s  %-5s  %4" PRIu32 "  %-8s  %-11s  %5s  %11s  %6.1f %%  %+7.1f %%\n",
+                    table->pass == PASS_FORWARD ? "forward" : "backward", dtype_name(table->dtype), table->head_dim,
+                    block_kind_name(block->kind), shape, heads, time, 100 * block->time.spread,
+                    100 * (block->foretold / block->time.value - 1));
+        }
+    }
+}
+
+static void print_rate(const char *what, struct measured rate, FILE *stream)
+{
+    char text[32];
+    units_print(text, sizeof text, DIMENSION_RATE, rate.value);
+    fprintf(stream, "%-12s %12s  +- %.1f %%\n", what, text, 100 * rate.spread);
+}
+
+static void print_level(const struct measured_level *level, FILE *stream)
+{
+    char alpha[32], rate[32];
+    units_print(alpha, sizeof alpha, DIMENSION_SECONDS, level->fit.alpha_seconds);
+    units_print(rate, sizeof rate, DIMENSION_RATE, level->fit.bytes_per_s);
+    fprintf(stream, "\nmessages of level '%s': alpha %s, up to %s, times vary by %.1f %%\n", level->name, alpha, rate,
+            100 * level->spread);
+    for (size_t i = 0; i < level->fit.n_points; i++) {
+        const struct link_point *point = &level->fit.points[i];
+        char size[32], time[32], reached[32];
+        units_print(size, sizeof size, DIMENSION_BYTES, point->bytes);
+        units_print(time, sizeof time, DIMENSION_SECONDS, point->seconds);
+        units_print(reached, sizeof reached, DIMENSION_RATE, point->bytes / point->seconds);
+        fprintf(stream, "%12s %12s %12s  +- %.1f %%\n", size, time, reached, 100 * point->spread);
+    }
+}
+
+static void print(const struct calibration *c, FILE *stream)
+{
+    static const char *const steps[STEP_COUNT] = {"merge", "finish", "delta", "accumulate", "cast"};
+    fprintf(stream, "%s: %" PRIu32 " rank%s on %" PRIu32 " host%s, transport %s, kernels %s, %.0f s\n", c->processor,
+            c->ranks, c->ranks == 1 ? "" : "s", c->n_hosts, c->n_hosts == 1 ? "" : "s", c->transport, c->isa,
+            c->seconds);
+    if (c->oversubscribed)
+        fprintf(stream, "not a calibration: there are more ranks than cores\n");
+    fprintf(stream, "in %.0f %% of the timings a rank did not have its core all the time\n", 100 * c->disturbed);
+    fprintf(stream, "\nlaunch       %9.2f us  +- %.1f %%\n", 1e6 * c->launch.value, 100 * c->launch.spread);
+    print_rate("copy", c->copy, stream);
+    for (int step = 0; step < STEP_COUNT; step++)
+        print_rate(steps[step], c->steps[step], stream);
+    for (uint32_t i = 0; i < c->n_levels; i++)
+        print_level(&c->levels[i], stream);
+    if (c->ranks > 1)
+        fprintf(stream, "\nwhile messages move a rank computes more slowly by %.2f +- %.2f of that time\n",
+                c->slowdown.value, c->slowdown.spread);
+    fprintf(stream, "\nblocks that the tables hold, and what their fits make of them");
+    print_errors(c, false, stream);
+    fprintf(stream, "\nblocks that they do not hold");
+    print_errors(c, true, stream);
+}
+
+bool calibration_run(const char *path, const struct calibration_settings *settings, FILE *stream, bool *speaks,
+                     struct diagnostics *diag)
+{
+    struct calibration *calibration = memory_zeroed(1, sizeof *calibration);
+    bool good = calibrate(calibration, settings, speaks, diag);
+    if (good && *speaks) {
+        char *topology = calibration_topology_path(path);
+        good = write_profile(path, calibration, diag) && write_topology(topology, path, calibration, diag);
+        if (good && stream) {
+            print(calibration, stream);
+            fprintf(stream, "\nwritten: %s, %s\n", path, topology);
+        }
+        free(topology);
+    }
+    free(calibration);
+    return good;
+}

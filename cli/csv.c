@@ -1,0 +1,142 @@
+/* csv.c - a run or a sweep as comma-separated values (RFC 4180, but with plain newlines): one header, then rows. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "cli/sweep_json.h"
+#include "cli/writers.h"
+
+void csv_write_text(const char *text, FILE *stream)
+{
+    if (!strpbrk(text, ",\"\r\n")) {
+        fputs(text, stream);
+        return;
+    }
+    fputc('"', stream);
+    for (; *text; text++) {
+        if (*text == '"')
+            fputc('"', stream);
+        fputc(*text, stream);
+    }
+    fputc('"', stream);
+}
+
+static bool finished(FILE *stream)
+{
+    return fflush(stream) == 0 && !ferror(stream);
+}
+
+static void write_rank(const struct rank_report *rank, FILE *stream)
+{
+    fprintf(stream, "%" PRIu32 ",%" PRIu32 ",%" PRIu64, rank->rank, rank->group, rank->gpu);
+    const double seconds[] = {
+        rank->seconds,         rank->compute_seconds, rank->communication_seconds, rank->overlapped_seconds,
+        rank->exposed_seconds, rank->idle_seconds};
+    for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++)
+        fprintf(stream, ",%.17g", seconds[i]);
+    fprintf(stream, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, rank->bytes_sent, rank->bytes_received,
+            rank->messages_sent, rank->messages_received);
+    for (int kind = 0; kind < TRAFFIC_COUNT; kind++)
+        fprintf(stream, ",%" PRIu64, rank->sent_bytes_by_kind[kind]);
+    fprintf(stream, ",%" PRIu64 ",%.17g,%" PRIu64 ",%" PRIu64, rank->visible_pairs, rank->flops, rank->peak_bytes,
+            rank->resident_bytes);
+    for (int role = 0; role < ROLE_COUNT; role++)
+        fprintf(stream, ",%" PRIu64, rank->peak_by_role[role]);
+    fputc('\n', stream);
+}
+
+bool csv_write_run(const struct prediction *prediction, FILE *stream)
+{
+    fputs(
+        "rank,group,gpu,seconds,compute_seconds,communication_seconds,overlapped_seconds,exposed_seconds,idle_seconds,"
+        "bytes_sent,bytes_received,messages_sent,messages_received",
+        stream);
+    for (int kind = 0; kind < TRAFFIC_COUNT; kind++)
+        fprintf(stream, ",sent_%s_bytes", traffic_name((enum traffic)kind));
+    fputs(",visible_pairs,flops,peak_bytes,resident_bytes", stream);
+    for (int role = 0; role < ROLE_COUNT; role++)
+        fprintf(stream, ",peak_%s_bytes", buffer_role_name((enum buffer_role)role));
+    fputc('\n', stream);
+    for (uint32_t i = 0; i < prediction->report.n_ranks; i++)
+        write_rank(&prediction->report.ranks[i], stream);
+    return finished(stream);
+}
+
+/* Any JSON scalar as a field; nothing for null and for what is not there. */
+static void write_value(const json_t *value, FILE *stream)
+{
+    if (json_is_string(value))
+        csv_write_text(json_string_value(value), stream);
+    else if (json_is_integer(value))
+        fprintf(stream, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else if (json_is_real(value))
+        fprintf(stream, "%.17g", json_real_value(value));
+    else if (json_is_boolean(value))
+        fputs(json_is_true(value) ? "yes" : "no", stream);
+}
+
+static void write_errors(const json_t *errors, FILE *stream)
+{
+    char text[1024] = "";
+    size_t i, used = 0;
+    json_t *line;
+    json_array_foreach(errors, i, line)
+    {
+        int n = snprintf(text + used, sizeof text - used, "%s%s", i ? "; " : "",
+                         json_is_string(line) ? json_string_value(line) : "");
+        if (n < 0 || (size_t)n >= sizeof text - used)
+            break;
+        used += (size_t)n;
+    }
+    csv_write_text(text, stream);
+}
+
+bool csv_write_sweep(const json_t *sweep, FILE *stream)
+{
+    static const char *const names[] = {
+        "seconds",
+        "forward_seconds",
+        "backward_seconds",
+        "compute_seconds",
+        "communication_seconds",
+        "exposed_seconds",
+        "idle_seconds",
+        "overlap_efficiency",
+        "tflops_per_rank",
+        "imbalance",
+        "compute_bound_seconds",
+        "wire_bound_seconds",
+        "bytes_sent",
+        "messages_sent",
+        "peak_bytes",
+        "device_bytes",
+        "fits",
+    };
+    const json_t *keys = json_object_get(sweep, "keys"), *points = json_object_get(sweep, "points");
+    size_t i;
+    json_t *key, *point;
+    json_array_foreach(keys, i, key)
+    {
+        csv_write_text(json_string_value(key), stream);
+        fputc(',', stream);
+    }
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        fprintf(stream, "%s,", names[n]);
+    fputs("error\n", stream);
+    json_array_foreach(points, i, point)
+    {
+        size_t k;
+        json_array_foreach(keys, k, key)
+        {
+            write_value(json_object_get(json_object_get(point, "set"), json_string_value(key)), stream);
+            fputc(',', stream);
+        }
+        const json_t *step = sweep_step(point);
+        for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+            write_value(json_object_get(step, names[n]), stream);
+            fputc(',', stream);
+        }
+        write_errors(json_object_get(point, "error"), stream);
+        fputc('\n', stream);
+    }
+    return finished(stream);
+}

@@ -1,0 +1,258 @@
+/* main.c - the cpsim command: what was asked for, done, and its exit status. Only here is anything printed or exited.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cli/calibration.h"
+#include "cli/check.h"
+#include "cli/compare_operations.h"
+#include "cli/list.h"
+#include "cli/measured.h"
+#include "cli/options.h"
+#include "cli/outputs.h"
+#include "cli/prediction.h"
+#include "cli/progress.h"
+#include "cli/sweep.h"
+#include "hw/events.h"
+
+enum exit_status { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_BAD_INPUT = 2, EXIT_SIGNAL = 128 };
+
+static enum exit_status exit_status_of(enum prediction_status status)
+{
+    return status == PREDICTION_DONE ? EXIT_DONE : status == PREDICTION_BAD_INPUT ? EXIT_BAD_INPUT : EXIT_FAILED;
+}
+
+static struct question question_of(const struct options *options)
+{
+    size_t n_files = options->files.count;
+    return (struct question){
+        .topology_path = n_files > 1 ? options->files.items[0] : NULL,
+        .experiment_path = options->files.items[n_files - 1],
+        .overrides = options->overrides.items,
+        .n_overrides = options->overrides.count,
+        .engine = options->engine,
+    };
+}
+
+static int predict(const struct options *options, struct diagnostics *diag)
+{
+    struct progress progress;
+    progress_init(&progress, stderr, "simulating");
+    struct question question = question_of(options);
+    question.progress = progress.stream ? progress_show : NULL;
+    question.progress_context = &progress;
+    struct prediction prediction;
+    enum prediction_status status = prediction_prepare(&prediction, &question, diag);
+    if (status == PREDICTION_DONE)
+        status = prediction_run(&prediction, &question, diag);
+    progress_clear(&progress);
+    int exit_status = exit_status_of(status);
+    if (status == PREDICTION_DONE && !outputs_write_run(options, &prediction, diag))
+        exit_status = EXIT_FAILED;
+    prediction_fini(&prediction);
+    return exit_status;
+}
+
+static int run_sweep(const struct sweep *sweep, const struct options *options, const struct question *question,
+                     struct progress *progress, struct diagnostics *diag)
+{
+    struct diagnostics notes;
+    diagnostics_init(&notes);
+    struct sweep_result result;
+    sweep_run(sweep, question, options->jobs, &result, &notes, diag);
+    progress_clear(progress);
+    diagnostics_print(&notes, stderr, "cpsim: note: ");
+    diagnostics_fini(&notes);
+    int exit_status = EXIT_DONE;
+    if (result.signal)
+        exit_status = EXIT_SIGNAL + result.signal;
+    else if (result.failed > 0)
+        exit_status = EXIT_FAILED;
+    else if (result.done == 0)
+        exit_status = EXIT_BAD_INPUT;
+    if (result.done > 0 && !outputs_write_sweep(options, result.json, diag))
+        exit_status = EXIT_FAILED;
+    sweep_result_fini(&result);
+    return exit_status;
+}
+
+static int sweep(const struct options *options, struct diagnostics *diag)
+{
+    struct progress progress;
+    progress_init(&progress, stderr, "sweeping");
+    struct question question = question_of(options);
+    question.progress = progress.stream ? progress_show : NULL;
+    question.progress_context = &progress;
+    struct sweep points;
+    int exit_status = EXIT_BAD_INPUT;
+    if (sweep_init(&points, options->sweeps.items, options->sweeps.count, &question, diag))
+        exit_status = run_sweep(&points, options, &question, &progress, diag);
+    sweep_fini(&points);
+    return exit_status;
+}
+
+static int events(const struct options *options, struct diagnostics *diag)
+{
+    struct question question = question_of(options);
+    struct prediction prediction;
+    enum prediction_status status = prediction_prepare_schedule(&prediction, &question, diag);
+    if (status == PREDICTION_DONE && !events_check(&prediction.schedule, diag))
+        status = PREDICTION_BAD_INPUT;
+    if (status == PREDICTION_DONE && !events_print(&prediction.schedule, prediction.programs, stdout, diag))
+        status = PREDICTION_FAILED;
+    prediction_fini(&prediction);
+    return exit_status_of(status);
+}
+
+/* Messages are printed before this process stops holding up the others, and by one process only. */
+static void end_measuring(struct measured_run *run, struct diagnostics *diag)
+{
+    if (measured_run_speaks(run))
+        diagnostics_print(diag, stderr, "cpsim: ");
+    diagnostics_fini(diag);
+    diagnostics_init(diag);
+    fflush(NULL);
+    measured_run_fini(run);
+}
+
+static int measure_here(const struct options *options, struct diagnostics *diag)
+{
+    struct progress progress;
+    progress_init(&progress, stderr, "measuring");
+    struct measured_question question = {
+        .question = question_of(options),
+        .transport = options->transport,
+        .compute = options->compute,
+        .iterations = options->iterations,
+        .warmup = options->warmup,
+        .seed_given = options->seed_given,
+        .seed = options->seed,
+    };
+    question.question.progress = progress.stream ? progress_show : NULL;
+    question.question.progress_context = &progress;
+    struct measured_run run;
+    int exit_status = exit_status_of(measured_run_make(&run, &question, diag));
+    progress_clear(&progress);
+    if (run.reported && measured_run_speaks(&run) && !outputs_write_run(options, &run.prediction, diag))
+        exit_status = EXIT_FAILED;
+    end_measuring(&run, diag);
+    return exit_status;
+}
+
+static int calibrate_here(const struct options *options, struct diagnostics *diag)
+{
+    struct progress progress;
+    progress_init(&progress, stderr, "calibrating");
+    const struct calibration_settings settings = {
+        .transport = options->transport,
+        .ranks = options->ranks,
+        .quick = options->quick,
+        .progress = progress.stream ? progress_show : NULL,
+        .progress_context = &progress,
+    };
+    bool speaks;
+    bool good = calibration_run(options->profile, &settings, options->quiet ? NULL : stdout, &speaks, diag);
+    progress_clear(&progress);
+    if (!speaks) {
+        diagnostics_fini(diag);
+        diagnostics_init(diag);
+    }
+    return good ? EXIT_DONE : EXIT_FAILED;
+}
+
+/* What was typed makes no sense; under a launcher every process was given it. */
+static int refuse(const struct options *options, struct diagnostics *diag)
+{
+    if (options->mode == COMMAND_HARDWARE || options->mode == COMMAND_CALIBRATE) {
+        struct measured_run run;
+        measured_run_refuse(&run, diag);
+        end_measuring(&run, diag);
+    }
+    return EXIT_BAD_INPUT;
+}
+
+static int check(const struct options *options, struct diagnostics *diag)
+{
+    return exit_status_of(check_files(options->files.items, options->files.count, options->overrides.items,
+                                      options->overrides.count, stdout, diag));
+}
+
+static int list(const struct options *options, struct diagnostics *diag)
+{
+    return list_print(options->list, stdout, diag) ? EXIT_DONE : EXIT_FAILED;
+}
+
+static bool draws_timelines(const struct options *options)
+{
+    for (size_t i = 0; i < options->n_plots; i++)
+        if (options->plots[i].kind == PLOT_TIMELINES)
+            return true;
+    return false;
+}
+
+static int compare(const struct options *options, struct diagnostics *diag)
+{
+    struct diagnostics notes;
+    diagnostics_init(&notes);
+    struct comparison comparison;
+    int exit_status = EXIT_BAD_INPUT;
+    bool fine = comparison_init(&comparison, options->files.items, options->files.count, &notes, diag);
+    diagnostics_print(&notes, stderr, "cpsim: note: ");
+    diagnostics_fini(&notes);
+    if (fine && (!draws_timelines(options) || compare_check_timelines(&comparison, diag)))
+        exit_status = outputs_write_comparison(options, &comparison, diag) ? EXIT_DONE : EXIT_FAILED;
+    comparison_fini(&comparison);
+    return exit_status;
+}
+
+static int run_mode(const struct options *options, struct diagnostics *diag)
+{
+    switch (options->mode) {
+    case COMMAND_PREDICT:
+        return predict(options, diag);
+    case COMMAND_SWEEP:
+        return sweep(options, diag);
+    case COMMAND_EVENTS:
+        return events(options, diag);
+    case COMMAND_HARDWARE:
+        return measure_here(options, diag);
+    case COMMAND_CALIBRATE:
+        return calibrate_here(options, diag);
+    case COMMAND_CHECK:
+        return check(options, diag);
+    case COMMAND_LIST:
+        return list(options, diag);
+    case COMMAND_COMPARE:
+        return compare(options, diag);
+    }
+    return EXIT_FAILED;
+}
+
+/* A file opened later must not take the place of a closed standard input, output or error, or its reader and writer
+ * would be the wrong ones: a closed one gets a descriptor that fails. */
+static void hold_standard_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+            break; /* as it was, then */
+}
+
+int main(int argc, char **argv)
+{
+    hold_standard_descriptors();
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    struct options options;
+    int exit_status = options_parse(&options, argc, argv, &diag) ? run_mode(&options, &diag) : refuse(&options, &diag);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        if (exit_status == EXIT_DONE) {
+            diagnostics_add(&diag, "cannot write to standard output");
+            exit_status = EXIT_FAILED;
+        }
+    }
+    diagnostics_print(&diag, stderr, "cpsim: ");
+    diagnostics_fini(&diag);
+    options_fini(&options);
+    return exit_status;
+}

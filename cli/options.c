@@ -1,0 +1,387 @@
+/* options.c - the command line, by argp.
+ *
+ * The table below is parser and --help in one. argp hands over one option at a time; what they mean together is judged
+ * afterwards (options_judge.h), so that all problems are reported at once.
+ */
+#include "cli/options.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/key_reference.h"
+#include "cli/list.h"
+#include "cli/options_judge.h"
+#include "hw/measure.h"
+#include "hw/transport.h"
+#include "models/base/memory.h"
+#include "models/input/data_path.h"
+#include "models/input/units.h"
+
+const char *argp_program_version = "cpsim " CPSIM_VERSION;
+
+enum option_key {
+    OPTION_SET = 0x100,
+    OPTION_SWEEP,
+    OPTION_ENGINE,
+    OPTION_JSON,
+    OPTION_CSV,
+    OPTION_TRACE,
+    OPTION_PLOT,
+    OPTION_SCRIPT,
+    OPTION_DETAILS,
+    OPTION_QUIET,
+    OPTION_EVENTS,
+    OPTION_CHECK,
+    OPTION_LIST,
+    OPTION_HW,
+    OPTION_TRANSPORT,
+    OPTION_COMPUTE,
+    OPTION_ITERATIONS,
+    OPTION_WARMUP,
+    OPTION_SEED,
+    OPTION_CALIBRATE,
+    OPTION_RANKS,
+    OPTION_QUICK,
+    OPTION_COMPARE,
+    OPTION_OPERATIONS,
+    OPTION_JOBS = 'j',
+    OPTION_SHORT_HELP = 'h',
+};
+
+static const struct argp_option option_table[] = {
+    {NULL, 0, NULL, 0, "The question:", 1},
+    {"set", OPTION_SET, "KEY=VALUE", 0, "Override a key of either file, or add it: section.key=value (repeatable)", 1},
+    {"engine", OPTION_ENGINE, "NAME", 0, "simgrid (default) or analytic, which knows no contention: a lower bound", 1},
+    {NULL, 0, NULL, 0, "Many questions:", 2},
+    {"sweep", OPTION_SWEEP, "KEY=V1,V2,...", 0,
+     "Predict for every value of section.key; repeated: for every combination, the first key varying slowest. Values "
+     "that contain commas are separated by ';'",
+     2},
+    {"jobs", OPTION_JOBS, "N", 0, "Points of a sweep to run at once (default: one per core); no effect on the result",
+     2},
+    {NULL, 0, NULL, 0, "Results:", 3},
+    {"json", OPTION_JSON, "FILE", 0,
+     "Everything, as schema cpsim.run/1 (of a sweep: cpsim.sweep/1; of --compare: cpsim.compare/1)", 3},
+    {"operations", OPTION_OPERATIONS, NULL, 0, "Also every operation in the JSON, for --compare --plot timelines", 3},
+    {"csv", OPTION_CSV, "FILE", 0, "A row per rank (of a sweep: per point; of --compare: per pair)", 3},
+    {"trace", OPTION_TRACE, "FILE", 0, "Every operation as trace events, for ui.perfetto.dev or chrome://tracing", 3},
+    {"plot", OPTION_PLOT, "[KIND=]FILE", 0,
+     "Draw to FILE (.png .svg .pdf) with gnuplot, or to the terminal with '-' (repeatable). KIND: timeline (default), "
+     "memory, time; of a sweep: scaling; of --compare: scatter (default), phases, timelines",
+     3},
+    {"script", OPTION_SCRIPT, "FILE", 0, "Write the plots' gnuplot script to FILE instead of drawing them", 3},
+    {"details", OPTION_DETAILS, NULL, 0, "Full tables: every rank, step and link class", 3},
+    {"quiet", OPTION_QUIET, NULL, 0, "No table", 3},
+    {NULL, 0, NULL, 0, "Measuring:", 4},
+    {"hw", OPTION_HW, NULL, 0,
+     "Run the experiment on this machine, verify its results and measure it; under mpirun: one rank a process", 4},
+    {"transport", OPTION_TRANSPORT, "NAME", 0, "mpi (default under mpirun) or local (default else)", 4},
+    {"compute", OPTION_COMPUTE, "NAME", 0, "Backend that runs the kernels: cpu (default)", 4},
+    {"iterations", OPTION_ITERATIONS, "N", 0, "Iterations that are timed (default: 10)", 4},
+    {"warmup", OPTION_WARMUP, "N", 0, "Iterations before those (default: 2)", 4},
+    {"seed", OPTION_SEED, "N", 0, "Of the random inputs (default: another one every time; results state it)", 4},
+    {"calibrate", OPTION_CALIBRATE, "FILE", 0,
+     "With --hw: measure kernels and messages of this machine (about a minute); write a device profile to FILE.ini and "
+     "a topology that uses it to FILE-topology.ini",
+     4},
+    {"ranks", OPTION_RANKS, "N", 0, "Ranks to calibrate for, with transport local (default: one per core)", 4},
+    {"quick", OPTION_QUICK, NULL, 0, "Calibrate in seconds, and badly: to try it out", 4},
+    {NULL, 0, NULL, 0, "Instead of predicting:", 5},
+    {"check", OPTION_CHECK, NULL, 0,
+     "Read and check files of any kind without running; with one topology and one experiment, also whether they fit "
+     "together, and that the schedule computes attention exactly once",
+     5},
+    {"compare", OPTION_COMPARE, NULL, 0,
+     "Lay the runs of JSON files side by side: every measured run with the predictions of its experiment; of one kind "
+     "only, the runs of the first file with those of the others",
+     5},
+    {"list", OPTION_LIST, "WHAT", 0, "One of: " LIST_SUBJECTS, 5},
+    {"events", OPTION_EVENTS, NULL, 0, "Execute a tiny experiment with numbers and print every event", 5},
+    {NULL, 0, NULL, 0, "Help:", -1},
+    {NULL, OPTION_SHORT_HELP, NULL, OPTION_HIDDEN, NULL, -1},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static const char forms[] = "TOPOLOGY.ini EXPERIMENT.ini\n"
+                            "--hw EXPERIMENT.ini\n"
+                            "--hw --calibrate PROFILE.ini\n"
+                            "--check FILE...\n"
+                            "--events [TOPOLOGY.ini] EXPERIMENT.ini\n"
+                            "--compare RUN.json RUN.json...\n"
+                            "--list WHAT";
+
+/* clang-format off: the text as it is printed */
+static const char description[] =
+    "Predicts context-parallel attention on a cluster that need not exist yet: time per step, communication hidden and "
+    "exposed, memory per rank. The topology says what the cluster is, the experiment what to compute on it and how; "
+    "both are INI files. A name without '/' or '.ini' is looked for among the shipped ones.\n"
+    "\v"
+    "FILE may be '-' for standard output; the table then gives way.\n"
+    "\n"
+    "Examples:\n"
+    "  cpsim dgx-h100-4 llama3-8b-1m\n"
+    "  cpsim dgx-h100-4 llama3-8b-1m --set parallel.cp=16 --plot timeline.svg\n"
+    "  cpsim dgx-h100-4 llama3-8b-1m --sweep parallel.cp=1,2,4,8,16,32 \\\n"
+    "      --json scaling.json --plot scaling.png\n"
+    "  cpsim dgx-h100-4 llama3-8b-1m --sweep schedule.algorithm=ring,all-gather \\\n"
+    "      --sweep 'level cluster.bandwidth=200 Gb/s, 400 Gb/s' --plot -\n"
+    "  cpsim --hw cpu-small\n"
+    "  mpirun -n 2 cpsim --hw cpu-small --json measured.json\n"
+    "  cpsim --check my-cluster.ini my-experiment.ini\n"
+    "  cpsim --compare predicted.json measured.json --plot scatter.png\n"
+    "\n"
+    "Exit status: 0 done; 1 a run or its verification failed or a result could not be written; 2 bad usage or bad "
+    "input. A sweep is done "
+    "when at least one of its points ran and each of the others was refused as bad input.\n";
+/* clang-format on */
+
+#define RANKS_MAX 1024 /* threads of one process */
+#define JOBS_MAX 1024
+
+struct parse_state {
+    struct options *options;
+    struct given_options given;
+    struct diagnostics *diag;
+};
+
+static void words_add(struct words *words, const char *word)
+{
+    memory_grow(words->items, words->count, words->capacity);
+    words->items[words->count++] = word;
+}
+
+static void set_once(struct parse_state *state, const char **target, const char *name, const char *value)
+{
+    if (*target)
+        diagnostics_add(state->diag, "--%s is given twice", name);
+    if (*value == '\0')
+        diagnostics_add(state->diag, "--%s has an empty argument, expected a file or '-'", name);
+    *target = value;
+}
+
+static void note_once(struct parse_state *state, bool *given, const char *name)
+{
+    if (*given)
+        diagnostics_add(state->diag, "--%s is given twice", name);
+    *given = true;
+}
+
+/* A whole number given once, from `least` to `most`. */
+static uint64_t parse_number(struct parse_state *state, const char *name, bool *given, const char *text, uint64_t least,
+                             uint64_t most)
+{
+    note_once(state, given, name);
+    uint64_t number;
+    if (units_parse_count(text, &number) && number >= least && number <= most)
+        return number;
+    diagnostics_add(state->diag, "--%s '%s', expected a whole number from %" PRIu64 " to %" PRIu64, name, text, least,
+                    most);
+    return least;
+}
+
+static void parse_engine(struct parse_state *state, const char *text)
+{
+    note_once(state, &state->given.engine, "engine");
+    const struct engine_ops *engine = engine_find(text);
+    if (engine)
+        state->options->engine = engine;
+    else
+        diagnostics_add(state->diag, "no engine '%s' (see cpsim --list engines)", text);
+}
+
+static void parse_compute(struct parse_state *state, const char *text)
+{
+    note_once(state, &state->given.compute, "compute");
+    const struct compute_ops *compute = compute_find(text);
+    if (compute)
+        state->options->compute = compute;
+    else
+        diagnostics_add(state->diag, "no compute backend '%s' (see cpsim --list computes)", text);
+}
+
+static void parse_transport(struct parse_state *state, const char *text)
+{
+    bool given = state->options->transport;
+    note_once(state, &given, "transport");
+    state->options->transport = text;
+    if (!transport_find(text))
+        diagnostics_add(state->diag, "no transport '%s' in this build (see cpsim --list transports)", text);
+}
+
+static void parse_plot(struct parse_state *state, const char *text)
+{
+    struct options *options = state->options;
+    struct plot_target target;
+    if (!plot_target_parse(text, &target, state->diag))
+        return;
+    memory_grow(options->plots, options->n_plots, options->plot_capacity);
+    options->plots[options->n_plots++] = target;
+}
+
+/* What an option without an argument sets; NULL: it is another option. */
+static bool *flag_of(struct parse_state *state, int key)
+{
+    switch (key) {
+    case OPTION_OPERATIONS:
+        return &state->options->operations;
+    case OPTION_DETAILS:
+        return &state->options->details;
+    case OPTION_QUIET:
+        return &state->options->quiet;
+    case OPTION_QUICK:
+        return &state->options->quick;
+    case OPTION_EVENTS:
+        return &state->given.events;
+    case OPTION_CHECK:
+        return &state->given.check;
+    case OPTION_COMPARE:
+        return &state->given.compare;
+    case OPTION_HW:
+        return &state->given.hw;
+    default:
+        return NULL;
+    }
+}
+
+/* An option that takes a text as it is, once. */
+static error_t parse_text(struct parse_state *state, int key, const char *argument)
+{
+    struct options *options = state->options;
+    switch (key) {
+    case OPTION_JSON:
+        set_once(state, &options->json, "json", argument);
+        return 0;
+    case OPTION_CSV:
+        set_once(state, &options->csv, "csv", argument);
+        return 0;
+    case OPTION_TRACE:
+        set_once(state, &options->trace, "trace", argument);
+        return 0;
+    case OPTION_SCRIPT:
+        set_once(state, &options->script, "script", argument);
+        return 0;
+    case OPTION_LIST:
+        set_once(state, &options->list, "list", argument);
+        return 0;
+    case OPTION_CALIBRATE:
+        set_once(state, &options->profile, "calibrate", argument);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_option(int key, char *argument, struct argp_state *argp_state)
+{
+    struct parse_state *state = argp_state->input;
+    struct options *options = state->options;
+    struct given_options *given = &state->given;
+    bool *flag = flag_of(state, key);
+    if (flag) {
+        *flag = true;
+        return 0;
+    }
+    switch (key) {
+    case OPTION_SET:
+        words_add(&options->overrides, argument);
+        return 0;
+    case OPTION_SWEEP:
+        words_add(&options->sweeps, argument);
+        return 0;
+    case OPTION_ENGINE:
+        parse_engine(state, argument);
+        return 0;
+    case OPTION_PLOT:
+        parse_plot(state, argument);
+        return 0;
+    case OPTION_TRANSPORT:
+        parse_transport(state, argument);
+        return 0;
+    case OPTION_COMPUTE:
+        parse_compute(state, argument);
+        return 0;
+    case OPTION_JOBS:
+        options->jobs = (uint32_t)parse_number(state, "jobs", &given->jobs, argument, 1, JOBS_MAX);
+        return 0;
+    case OPTION_ITERATIONS:
+        options->iterations =
+            (uint32_t)parse_number(state, "iterations", &given->iterations, argument, 1, MEASURE_TIMES_MAX);
+        return 0;
+    case OPTION_WARMUP:
+        options->warmup = (uint32_t)parse_number(state, "warmup", &given->warmup, argument, 0, MEASURE_TIMES_MAX);
+        return 0;
+    case OPTION_SEED:
+        options->seed = parse_number(state, "seed", &options->seed_given, argument, 0, INT64_MAX);
+        return 0;
+    case OPTION_RANKS:
+        options->ranks = (uint32_t)parse_number(state, "ranks", &given->ranks, argument, 1, RANKS_MAX);
+        return 0;
+    case OPTION_SHORT_HELP:
+        argp_state_help(argp_state, stdout, ARGP_HELP_STD_HELP);
+        return 0;
+    case ARGP_KEY_ARG:
+        words_add(&options->files, argument);
+        return 0;
+    default:
+        return parse_text(state, key, argument);
+    }
+}
+
+/* Appends the names of all keys to the text behind the options. */
+static char *extend_help(int key, const char *text, void *input)
+{
+    (void)input;
+    if (key != ARGP_KEY_HELP_POST_DOC)
+        return (char *)text;
+    char *keys = key_reference_compact();
+    char *extended = memory_format("%s\n%s", text, keys);
+    free(keys);
+    return extended;
+}
+
+/* Results quote what was typed, and they are UTF-8. */
+static bool all_utf8(int argc, char **argv, struct diagnostics *diag)
+{
+    bool fine = true;
+    for (int i = 1; i < argc; i++) {
+        json_t *text = json_string(argv[i]);
+        if (!text)
+            fine = diagnostics_add(diag, "argument %d is not UTF-8 text", i);
+        json_decref(text);
+    }
+    return fine;
+}
+
+bool options_parse(struct options *options, int argc, char **argv, struct diagnostics *diag)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    *options = (struct options){.jobs = cores > 0 ? (uint32_t)cores : 1,
+                                .engine = engines[0],
+                                .compute = computes[0],
+                                .iterations = MEASURE_ITERATIONS,
+                                .warmup = MEASURE_WARMUP};
+    if (!all_utf8(argc, argv, diag))
+        return false;
+    size_t problems = diag->count;
+    struct parse_state state = {.options = options, .diag = diag};
+    const struct argp argp = {option_table, parse_option, forms, description, NULL, extend_help, NULL};
+    argp_err_exit_status = 2;
+    argv[0] = program_invocation_short_name; /* messages begin with 'cpsim:' wherever it was started from */
+    argp_parse(&argp, argc, argv, 0, NULL, &state);
+    options_judge(options, &state.given, diag);
+    return diag->count == problems;
+}
+
+void options_fini(struct options *options)
+{
+    free(options->files.items);
+    free(options->overrides.items);
+    free(options->sweeps.items);
+    free(options->plots);
+}

@@ -1,0 +1,286 @@
+/* options_judge.c - see options_judge.h. Two results for one place are found by what the place is, not by its spelling.
+ */
+#include "cli/options_judge.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/list.h"
+#include "hw/measure.h"
+#include "models/base/memory.h"
+#include "models/input/data_path.h"
+
+static void forbid(struct diagnostics *diag, bool typed, const char *option, const char *mode)
+{
+    if (typed)
+        diagnostics_add(diag, "%s has no effect with %s", option, mode);
+}
+
+/* Options that only a prediction or a sweep has a use for. */
+static void forbid_predicting(const struct options *options, const struct given_options *given, const char *mode,
+                              struct diagnostics *diag)
+{
+    forbid(diag, options->operations, "--operations", mode);
+    forbid(diag, options->sweeps.count, "--sweep", mode);
+    forbid(diag, given->jobs, "--jobs", mode);
+    forbid(diag, given->engine, "--engine", mode);
+}
+
+/* Files and tables, which only a run, many or a comparison of them have; --quiet aside. */
+static void forbid_results(const struct options *options, const struct given_options *given, const char *mode,
+                           struct diagnostics *diag)
+{
+    forbid(diag, options->json, "--json", mode);
+    forbid(diag, options->csv, "--csv", mode);
+    forbid(diag, options->trace, "--trace", mode);
+    forbid(diag, options->n_plots, "--plot", mode);
+    forbid(diag, options->script, "--script", mode);
+    forbid(diag, options->details, "--details", mode);
+    forbid_predicting(options, given, mode, diag);
+}
+
+/* The same of modes that print nothing but what they are asked for. */
+static void forbid_all_results(const struct options *options, const struct given_options *given, const char *mode,
+                               struct diagnostics *diag)
+{
+    forbid_results(options, given, mode, diag);
+    forbid(diag, options->quiet, "--quiet", mode);
+}
+
+/* Options that only --hw has a use for. */
+static void require_hardware(const struct options *options, const struct given_options *given, struct diagnostics *diag)
+{
+    const struct {
+        bool given;
+        const char *name;
+    } mine[] = {{options->transport, "--transport"}, {given->compute, "--compute"},
+                {given->iterations, "--iterations"}, {given->warmup, "--warmup"},
+                {options->seed_given, "--seed"},     {options->profile, "--calibrate"}};
+    for (size_t i = 0; i < sizeof mine / sizeof *mine; i++)
+        if (mine[i].given)
+            diagnostics_add(diag, "%s has no effect without --hw", mine[i].name);
+}
+
+static void judge_hardware(struct options *options, const struct given_options *given, struct diagnostics *diag)
+{
+    options->mode = COMMAND_HARDWARE;
+    size_t files = options->files.count;
+    if (files != 1)
+        diagnostics_add(diag, "%zu files given, expected one: an experiment (with --hw this machine is the topology)",
+                        files);
+    if (options->sweeps.count)
+        diagnostics_add(diag, "--hw cannot --sweep yet: measure each point by a run of its own, with --set");
+    forbid(diag, given->jobs, "--jobs", "--hw");
+    forbid(diag, given->engine, "--engine", "--hw");
+}
+
+static void judge_calibration(struct options *options, const struct given_options *given, struct diagnostics *diag)
+{
+    static const char mode[] = "--calibrate";
+    options->mode = COMMAND_CALIBRATE;
+    forbid(diag, options->files.count, "a file", mode);
+    forbid(diag, options->overrides.count, "--set", mode);
+    forbid_results(options, given, mode, diag);
+    forbid(diag, given->compute, "--compute", mode);
+    forbid(diag, given->iterations, "--iterations", mode);
+    forbid(diag, given->warmup, "--warmup", mode);
+    forbid(diag, options->seed_given, "--seed", mode);
+    if (given->ranks && transport_launched() > 1)
+        diagnostics_add(diag, "--ranks has no effect under an MPI launcher, which has started the ranks");
+    if (strcmp(options->profile ? options->profile : "", "-") == 0)
+        diagnostics_add(diag, "--calibrate '-', expected a file: it writes two");
+}
+
+/* Comparing reads results: whatever would change them is out of place. */
+static void judge_compare(struct options *options, const struct given_options *given, struct diagnostics *diag)
+{
+    options->mode = COMMAND_COMPARE;
+    forbid(diag, options->overrides.count, "--set", "--compare");
+    forbid(diag, options->trace, "--trace", "--compare");
+    forbid_predicting(options, given, "--compare", diag);
+    size_t files = options->files.count;
+    if (files < 2)
+        diagnostics_add(diag, "%zu file%s given, expected two or more runs (JSON)", files, files == 1 ? "" : "s");
+    for (size_t i = 0; i < files; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(options->files.items[i], options->files.items[k]) == 0)
+                diagnostics_add(diag, "'%s' is given twice", options->files.items[i]);
+}
+
+static void judge_mode(struct options *options, const struct given_options *given, struct diagnostics *diag)
+{
+    if (given->check + given->events + given->compare + given->hw + (options->list != NULL) > 1)
+        diagnostics_add(diag, "--check, --events, --compare, --hw and --list exclude each other");
+    if (!given->hw)
+        require_hardware(options, given, diag);
+    if (!options->profile) {
+        forbid(diag, given->ranks, "--ranks", "anything but --calibrate");
+        forbid(diag, options->quick, "--quick", "anything but --calibrate");
+    }
+    size_t files = options->files.count;
+    if (options->list) {
+        options->mode = COMMAND_LIST;
+        forbid_all_results(options, given, "--list", diag);
+        forbid(diag, options->overrides.count, "--set", "--list");
+        forbid(diag, files, "a file", "--list");
+        if (!list_knows(options->list))
+            diagnostics_add(diag, "--list '%s', expected one of: " LIST_SUBJECTS, options->list);
+    } else if (given->check) {
+        options->mode = COMMAND_CHECK;
+        forbid_all_results(options, given, "--check", diag);
+        if (files == 0)
+            diagnostics_add(diag, "--check needs a file");
+    } else if (given->hw && options->profile) {
+        judge_calibration(options, given, diag);
+    } else if (given->hw) {
+        judge_hardware(options, given, diag);
+    } else if (given->compare) {
+        judge_compare(options, given, diag);
+    } else if (given->events) {
+        options->mode = COMMAND_EVENTS;
+        forbid_all_results(options, given, "--events", diag);
+        if (files < 1 || files > 2)
+            diagnostics_add(diag, "%zu files given, expected an experiment, or a topology and an experiment", files);
+    } else {
+        options->mode = options->sweeps.count ? COMMAND_SWEEP : COMMAND_PREDICT;
+        if (files != 2)
+            diagnostics_add(diag, "%zu file%s given, expected two: a topology and an experiment", files,
+                            files == 1 ? "" : "s");
+    }
+    if (options->mode == COMMAND_SWEEP) {
+        forbid(diag, options->trace, "--trace", "--sweep");
+        forbid(diag, options->details, "--details", "--sweep");
+        forbid(diag, options->operations, "--operations", "--sweep");
+    } else if (options->mode == COMMAND_PREDICT) {
+        forbid(diag, given->jobs, "--jobs", "a single prediction (it needs --sweep)");
+    }
+    bool run = options->mode == COMMAND_PREDICT || options->mode == COMMAND_HARDWARE;
+    if (run && options->operations && !options->json)
+        diagnostics_add(diag, "--operations has no effect without --json");
+}
+
+static void judge_plots(struct options *options, struct diagnostics *diag)
+{
+    bool sweep = options->mode == COMMAND_SWEEP, compare = options->mode == COMMAND_COMPARE;
+    for (size_t i = 0; i < options->n_plots; i++) {
+        struct plot_target *target = &options->plots[i];
+        if (!target->kind_given)
+            target->kind = sweep ? PLOT_SCALING : compare ? PLOT_SCATTER : PLOT_TIMELINE;
+        bool compares = target->kind == PLOT_SCATTER || target->kind == PLOT_PHASES || target->kind == PLOT_TIMELINES;
+        if (compare && !compares)
+            diagnostics_add(diag, "a comparison has no %s plot, expected scatter, phases or timelines",
+                            plot_kind_name(target->kind));
+        else if (!compare && compares && !sweep)
+            diagnostics_add(diag, "a %s plot needs --compare", plot_kind_name(target->kind));
+        else if (sweep && target->kind != PLOT_SCALING)
+            diagnostics_add(diag, "a sweep has no %s plot, expected scaling", plot_kind_name(target->kind));
+        else if (!sweep && !compare && target->kind == PLOT_SCALING)
+            diagnostics_add(diag, "a scaling plot needs --sweep");
+    }
+    if (options->script && !options->n_plots)
+        diagnostics_add(diag, "--script needs --plot, which says what the script draws");
+}
+
+struct place {
+    const char *option, *path;
+};
+
+static bool is_stdout(const char *path)
+{
+    return path && strcmp(path, "-") == 0;
+}
+
+/* The folder of `path` with all links resolved, and its last part behind it; NULL if there is no such folder. */
+static char *future_path(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = memory_format("%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    char *resolved = realpath(folder, NULL), *future = NULL;
+    if (resolved)
+        future = memory_format("%s/%s", resolved, slash ? slash + 1 : path);
+    free(resolved);
+    free(folder);
+    return future;
+}
+
+/* Whether both paths lead to one file, however it is spelled, and though it may not be there yet. */
+static bool same_place(const char *a, const char *b)
+{
+    a = is_stdout(a) ? "/dev/stdout" : a;
+    b = is_stdout(b) ? "/dev/stdout" : b;
+    if (strcmp(a, b) == 0)
+        return true;
+    struct stat at_a, at_b;
+    bool a_there = stat(a, &at_a) == 0, b_there = stat(b, &at_b) == 0;
+    if (a_there && b_there)
+        return S_ISREG(at_a.st_mode) && at_a.st_dev == at_b.st_dev && at_a.st_ino == at_b.st_ino;
+    if (a_there || b_there)
+        return false;
+    char *future_a = future_path(a), *future_b = future_path(b);
+    bool same = future_a && future_b && strcmp(future_a, future_b) == 0;
+    free(future_a);
+    free(future_b);
+    return same;
+}
+
+/* The path of the file that is read for the name at `index`. */
+static char *input_path(const struct options *options, size_t index)
+{
+    const char *name = options->files.items[index];
+    if (options->mode == COMMAND_COMPARE) /* runs, none of which is shipped */
+        return memory_text(name);
+    char *path = data_path_find(index + 1 < options->files.count ? "topologies" : "experiments", name);
+    return path ? path : memory_text(name);
+}
+
+/* Two results must not go to one place, nor a result over one of the files that were read. */
+static void judge_places(const struct options *options, struct diagnostics *diag)
+{
+    size_t capacity = 5 + options->n_plots, count = 0;
+    struct place *places = memory_zeroed(capacity, sizeof *places);
+    const struct place named[] = {
+        {"--json", options->json}, {"--csv", options->csv}, {"--trace", options->trace}, {"--script", options->script}};
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (named[i].path)
+            places[count++] = named[i];
+    size_t terminal_plots = 0;
+    for (size_t i = 0; i < options->n_plots; i++) {
+        bool terminal = is_stdout(options->plots[i].path);
+        if (terminal && (options->script || terminal_plots++ || options->table))
+            continue; /* drawings may follow each other, and the table, in the terminal */
+        places[count++] = (struct place){"--plot", options->plots[i].path};
+    }
+    if (options->table && count > 0)
+        places[count++] = (struct place){"the table", "-"};
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < i; k++)
+            if (same_place(places[i].path, places[k].path))
+                diagnostics_add(diag, "%s and %s both write to '%s'", places[k].option, places[i].option,
+                                places[k].path);
+        for (size_t k = 0; k < options->files.count; k++) {
+            char *input = input_path(options, k);
+            if (same_place(places[i].path, input))
+                diagnostics_add(diag, "%s would overwrite '%s', which is read", places[i].option,
+                                options->files.items[k]);
+            free(input);
+        }
+    }
+    free(places);
+}
+
+void options_judge(struct options *options, const struct given_options *given, struct diagnostics *diag)
+{
+    judge_mode(options, given, diag);
+    judge_plots(options, diag);
+    bool claimed =
+        is_stdout(options->json) || is_stdout(options->csv) || is_stdout(options->trace) || is_stdout(options->script);
+    if (options->details && options->quiet)
+        diagnostics_add(diag, "--details and --quiet exclude each other");
+    else if (options->details && claimed)
+        diagnostics_add(diag, "--details has no effect when another result goes to standard output");
+    options->table = !options->quiet && !claimed;
+    judge_places(options, diag);
+}

@@ -1,0 +1,177 @@
+/* outputs.c - every result is a function that writes to a stream; write_to() alone decides where that stream ends. */
+#include "cli/outputs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/compare_writers.h"
+#include "cli/plot_style.h"
+#include "cli/plots.h"
+#include "cli/writers.h"
+
+/* What is written: a run, a sweep or a comparison, by one of the functions below. */
+struct result {
+    const struct options *options;
+    const struct prediction *prediction; /* of a run */
+    const json_t *sweep;                 /* of a sweep */
+    const struct comparison *comparison;
+};
+
+typedef bool write_function(const struct result *result, FILE *stream);
+
+static bool write_json(const struct result *result, FILE *stream)
+{
+    if (result->sweep)
+        return json_print(result->sweep, stream);
+    const struct prediction *prediction = result->prediction;
+    json_t *json = result->comparison ? compare_to_json(result->comparison) : run_to_json(prediction);
+    if (prediction && result->options->operations)
+        run_json_add_operations(json, prediction->programs, prediction->placement.cp, &prediction->timeline);
+    bool fine = json_print(json, stream);
+    json_decref(json);
+    return fine;
+}
+
+static bool write_csv(const struct result *result, FILE *stream)
+{
+    if (result->comparison)
+        return compare_csv_write(result->comparison, stream);
+    return result->sweep ? csv_write_sweep(result->sweep, stream) : csv_write_run(result->prediction, stream);
+}
+
+static bool write_trace(const struct result *result, FILE *stream)
+{
+    return trace_write(result->prediction, stream);
+}
+
+static bool write_table(const struct result *result, FILE *stream)
+{
+    if (result->comparison)
+        return compare_table_write(result->comparison, result->options->details, stream);
+    return result->sweep ? sweep_table_write(result->sweep, stream)
+                         : table_write(result->prediction, result->options->details, stream);
+}
+
+#define WIDTH_DEFAULT 100
+#define WIDTH_MIN 60
+#define WIDTH_MAX 240
+
+static int terminal_width(void)
+{
+    struct winsize size;
+    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        return WIDTH_DEFAULT;
+    return size.ws_col < WIDTH_MIN ? WIDTH_MIN : size.ws_col > WIDTH_MAX ? WIDTH_MAX : size.ws_col;
+}
+
+static bool write_plot(const struct result *result, const struct plot_target *target, FILE *stream)
+{
+    if (result->comparison)
+        return plot_script_compare(result->comparison, target, terminal_width(), stream);
+    return result->sweep ? plot_script_sweep(result->sweep, target, terminal_width(), stream)
+                         : plot_script_run(result->prediction, target, terminal_width(), stream);
+}
+
+static bool write_script(const struct result *result, FILE *stream)
+{
+    for (size_t i = 0; i < result->options->n_plots; i++)
+        if (!write_plot(result, &result->options->plots[i], stream))
+            return false;
+    return true;
+}
+
+static void remove_file(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) == 0 && S_ISREG(status.st_mode))
+        unlink(path);
+}
+
+/* Writes to `path`, "-" for standard output. */
+static bool write_to(const char *path, write_function *write, const struct result *result, struct diagnostics *diag)
+{
+    errno = 0;
+    if (strcmp(path, "-") == 0) {
+        bool fine = write(result, stdout);
+        if (fflush(stdout) != 0 || !fine)
+            return diagnostics_add(diag, "cannot write to standard output: %s", strerror(errno ? errno : EIO));
+        return true;
+    }
+    FILE *stream = fopen(path, "w");
+    if (!stream)
+        return diagnostics_add(diag, "cannot write '%s': %s", path, strerror(errno));
+    bool fine = write(result, stream);
+    int why = errno;
+    if (fclose(stream) != 0) {
+        fine = false;
+        why = errno;
+    }
+    if (fine)
+        return true;
+    remove_file(path);
+    return diagnostics_add(diag, "cannot write '%s': %s", path, strerror(why ? why : EIO));
+}
+
+static bool draw(const struct result *result, const struct plot_target *target, struct diagnostics *diag)
+{
+    char *script = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&script, &size);
+    if (!stream)
+        return diagnostics_add(diag, "cannot draw '%s': %s", target->path, strerror(errno));
+    bool fine = write_plot(result, target, stream);
+    fine = fclose(stream) == 0 && fine;
+    fine = fine ? gnuplot_run(script, size, target, diag)
+                : diagnostics_add(diag, "cannot draw '%s': its script could not be made", target->path);
+    free(script);
+    return fine;
+}
+
+/* The results that go to standard output, or those that go to files. */
+static bool write_some(const struct result *result, bool to_stdout, struct diagnostics *diag)
+{
+    const struct options *options = result->options;
+    const struct {
+        const char *path;
+        write_function *write;
+    } outputs[] = {
+        {options->json, write_json},     {options->csv, write_csv},
+        {options->trace, write_trace},   {options->table ? "-" : NULL, write_table},
+        {options->script, write_script},
+    };
+    bool fine = true;
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+        if (outputs[i].path && (strcmp(outputs[i].path, "-") == 0) == to_stdout)
+            fine &= write_to(outputs[i].path, outputs[i].write, result, diag);
+    for (size_t i = 0; i < options->n_plots && !options->script; i++)
+        if (plot_on_terminal(&options->plots[i]) == to_stdout)
+            fine &= draw(result, &options->plots[i], diag);
+    return fine;
+}
+
+/* Files first: the reader of standard output may be gone, and this process with it. */
+static bool write_all(const struct result *result, struct diagnostics *diag)
+{
+    bool fine = write_some(result, false, diag);
+    return write_some(result, true, diag) && fine;
+}
+
+bool outputs_write_run(const struct options *options, const struct prediction *prediction, struct diagnostics *diag)
+{
+    return write_all(&(struct result){.options = options, .prediction = prediction}, diag);
+}
+
+bool outputs_write_sweep(const struct options *options, const json_t *sweep, struct diagnostics *diag)
+{
+    return write_all(&(struct result){.options = options, .sweep = sweep}, diag);
+}
+
+bool outputs_write_comparison(const struct options *options, const struct comparison *comparison,
+                              struct diagnostics *diag)
+{
+    return write_all(&(struct result){.options = options, .comparison = comparison}, diag);
+}

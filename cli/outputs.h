@@ -1,0 +1,21 @@
+/* outputs.h - puts results where the options say: files first, then the table, plots last.
+ *
+ * A file that could not be written to its end is removed and reported, never left half-written unnoticed.
+ */
+#ifndef CPSIM_CLI_OUTPUTS_H
+#define CPSIM_CLI_OUTPUTS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "cli/compare.h"
+#include "cli/options.h"
+#include "cli/prediction.h"
+
+/* False, with a message each, when any of them could not be written; the others are written all the same. */
+bool outputs_write_run(const struct options *options, const struct prediction *prediction, struct diagnostics *diag);
+bool outputs_write_sweep(const struct options *options, const json_t *sweep, struct diagnostics *diag);
+bool outputs_write_comparison(const struct options *options, const struct comparison *comparison,
+                              struct diagnostics *diag);
+
+#endif

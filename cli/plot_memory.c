@@ -1,0 +1,52 @@
+/* plot_memory.c - what each rank's high-water mark is made of, against the device's memory.
+ *
+ * The device's line is drawn only when the bars come near it; far above them it would press them flat, and the answer
+ * line says it instead.
+ */
+#include <inttypes.h>
+
+#include "cli/plot_bars.h"
+#include "cli/plot_run.h"
+
+/* By enum buffer_role. */
+static const struct plot_paint paints[ROLE_COUNT] = {
+    [ROLE_RESIDENT] = {"resident: own Q, K, V, O, gradients", PLOT_BLUE, '#', "resident"},
+    [ROLE_RECEIVED] = {"received K, V", PLOT_GREEN, '=', "received"},
+    [ROLE_ACCUMULATOR] = {"accumulators", PLOT_ORANGE, '+', "accumulators"},
+    [ROLE_WORKSPACE] = {"workspace", PLOT_PURPLE, 'o', "workspace"},
+};
+
+#define LINE_IN_SIGHT 0.4 /* of the device's memory */
+
+static double part(const struct prediction *prediction, uint32_t instance, int paint)
+{
+    return (double)prediction->report.ranks[instance].peak_by_role[paint];
+}
+
+void plot_memory(const struct prediction *prediction, const struct plot_target *target, int width, FILE *stream)
+{
+    const struct report *report = &prediction->report;
+    double peak = (double)report->peak_bytes, device = report->device_bytes;
+    char title[400], answer[400], limit_name[160];
+    struct short_text device_text = text_of_memory(device);
+    plot_run_title(prediction, "Memory: ", title, sizeof title);
+    snprintf(answer, sizeof answer,
+             "High-water mark of attention: %s on rank %" PRIu32 ", %.1f%% of the device's %s (%s): %s",
+             text_of_memory(peak).text, report->ranks[report->peak_rank].rank, device > 0 ? 100 * peak / device : 0,
+             device_text.text, prediction->device.name, report->fits ? "fits" : "DOES NOT FIT");
+    snprintf(limit_name, sizeof limit_name, "device memory, %s", device_text.text);
+    const struct bars bars = {
+        .prediction = prediction,
+        .title = title,
+        .answer = answer,
+        .quantity = "memory at the high-water mark",
+        .short_quantity = "peak",
+        .unit = unit_of_memory(peak),
+        .paints = paints,
+        .n_paints = ROLE_COUNT,
+        .part = part,
+        .limit = peak >= LINE_IN_SIGHT * device ? device : 0,
+        .limit_name = limit_name,
+    };
+    plot_bars(&bars, target, width, stream);
+}

@@ -1,0 +1,73 @@
+/* plot_time.c - where each rank's step goes: attention, other kernels, exposed communication, idle. They add up to the
+ * step; a mark says how long transfers were under way, so what lies between it and the exposed part was hidden.
+ */
+#include "cli/plot_bars.h"
+#include "cli/plot_run.h"
+#include "models/result/rank_time.h"
+
+enum paint { ATTENTION, OTHER_COMPUTE, EXPOSED, IDLE, PAINTS };
+
+static const struct plot_paint paints[PAINTS] = {
+    [ATTENTION] = {"attention", PLOT_BLUE, '#', "attend"},
+    [OTHER_COMPUTE] = {"merge and other kernels", PLOT_SKY, '+', "merge"},
+    [EXPOSED] = {"exposed communication", PLOT_VERMILLION, '!', "exposed"},
+    [IDLE] = {"idle", PLOT_PALE, '.', "idle"},
+};
+
+static double attention_seconds(const struct prediction *prediction, uint32_t instance)
+{
+    const struct program *program = &prediction->programs[instance % prediction->placement.cp];
+    const struct moment *moments = prediction->timeline.moments[instance];
+    double seconds = 0;
+    for (uint32_t i = 0; i < program->n_ops; i++) {
+        const struct op *op = &program->ops[i];
+        if (op_is_compute(op) && op_is_attention(op))
+            seconds += moments[i].end - moments[i].begin;
+    }
+    return seconds;
+}
+
+static double part(const struct prediction *prediction, uint32_t instance, int paint)
+{
+    const struct rank_report *rank = &prediction->report.ranks[instance];
+    switch ((enum paint)paint) {
+    case ATTENTION:
+        return attention_seconds(prediction, instance);
+    case OTHER_COMPUTE: {
+        double other = rank->compute_seconds - attention_seconds(prediction, instance);
+        return other > 0 ? other : 0;
+    }
+    case EXPOSED:
+        return rank->exposed_seconds;
+    case IDLE:
+        return rank->idle_seconds;
+    default:
+        return 0;
+    }
+}
+
+static double communication(const struct prediction *prediction, uint32_t instance)
+{
+    return prediction->report.ranks[instance].communication_seconds;
+}
+
+void plot_time(const struct prediction *prediction, const struct plot_target *target, int width, FILE *stream)
+{
+    char title[400], answer[400];
+    plot_run_title(prediction, "Time: ", title, sizeof title);
+    plot_run_answer(prediction, answer, sizeof answer);
+    const struct bars bars = {
+        .prediction = prediction,
+        .title = title,
+        .answer = answer,
+        .quantity = "time in the step",
+        .short_quantity = "time",
+        .unit = unit_of_seconds(prediction->report.seconds),
+        .paints = paints,
+        .n_paints = PAINTS,
+        .part = part,
+        .mark = communication,
+        .mark_name = "transfers under way",
+    };
+    plot_bars(&bars, target, width, stream);
+}

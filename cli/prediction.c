@@ -1,0 +1,362 @@
+/* prediction.c - the stages of a prediction, each of which either adds to the result or says why it cannot.
+ *
+ * What is wrong with both files is reported in one go; a later stage runs only when the earlier ones succeeded. The
+ * bits in `made` say what has to be freed, so that fini is right after any failure.
+ */
+#include "cli/prediction.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "models/base/memory.h"
+#include "models/input/data_path.h"
+#include "models/input/key_table.h"
+#include "models/schedule/checker.h"
+#include "sim/interval.h"
+
+enum made {
+    MADE_EXPERIMENT = 1 << 0,
+    MADE_TOPOLOGY = 1 << 1,
+    MADE_DEVICE = 1 << 2,
+    MADE_SCHEDULE = 1 << 3,
+    MADE_PROGRAMS = 1 << 4,
+    MADE_TIMELINE = 1 << 5,
+    MADE_REPORT = 1 << 6,
+};
+
+/* Only so many missing routes are named. */
+#define ROUTE_PROBLEMS_MAX 8
+
+/* A shipped file below the working directory reads better without that in front. Takes over `path`. */
+static char *shortened(char *path)
+{
+    char *here = getcwd(NULL, 0);
+    size_t length = here ? strlen(here) : 0;
+    bool below = length > 1 && strncmp(path, here, length) == 0 && path[length] == '/' && path[length + 1] != '/';
+    free(here);
+    if (!below)
+        return path;
+    char *rest = memory_text(path + length + 1);
+    free(path);
+    return rest;
+}
+
+char *question_file(const char *folder, const char *name, struct diagnostics *diag)
+{
+    char *path = data_path_find(folder, name);
+    if (path)
+        return strcmp(path, name) == 0 ? path : shortened(path);
+    size_t length = strlen(name);
+    bool is_path = strchr(name, '/') || (length > 4 && strcmp(name + length - 4, ".ini") == 0);
+    if (is_path)
+        return memory_text(name); /* whoever reads it says what is wrong with it */
+    char **names = data_path_list(folder);
+    const char *nearest = key_table_nearest(name, (const char *const *)names);
+    char *hint = nearest ? memory_format(", did you mean '%s'?", nearest) : memory_text("");
+    diagnostics_add(diag, "no file '%s' and nothing of that name among the shipped %s%s (see cpsim --list %s)", name,
+                    folder, hint, folder);
+    free(hint);
+    for (size_t i = 0; names[i]; i++)
+        free(names[i]);
+    free(names);
+    return NULL;
+}
+
+/* The overrides of one kind of file. */
+struct overrides {
+    const char **items;
+    size_t count;
+};
+
+static struct overrides overrides_of(const struct question *question, const struct file_spec *file)
+{
+    struct overrides mine = {memory_zeroed(question->n_overrides, sizeof *mine.items), 0};
+    for (size_t i = 0; i < question->n_overrides; i++)
+        if (key_table_owns_override(file, question->overrides[i]))
+            mine.items[mine.count++] = question->overrides[i];
+    return mine;
+}
+
+/* An override that no section of either file can have. */
+static bool report_stray(const char *text, struct diagnostics *diag)
+{
+    if (!strchr(text, '='))
+        return diagnostics_add(diag, "--set %s: not understood, expected section.key=value", text);
+    const char *names[16] = {NULL};
+    size_t n = 0;
+    const struct file_spec *const files[] = {&experiment_file, &topology_file};
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++)
+        for (size_t i = 0; files[f]->sections[i] && n + 1 < sizeof names / sizeof *names; i++)
+            names[n++] = files[f]->sections[i]->name;
+    char *word = memory_format("%.*s", (int)strcspn(text, " .="), text);
+    char *hint = key_table_suggestion(word, names);
+    diagnostics_add(diag, "--set %s: no such section in a topology or an experiment%s (see cpsim --list keys)", text,
+                    hint);
+    free(hint);
+    free(word);
+    return false;
+}
+
+/* Every override must belong to a file that is read; the file's reader judges the rest. */
+static bool check_overrides(const struct question *question, struct diagnostics *diag)
+{
+    bool fine = true;
+    for (size_t i = 0; i < question->n_overrides; i++) {
+        const char *text = question->overrides[i];
+        bool of_experiment = key_table_owns_override(&experiment_file, text);
+        if (!of_experiment && !key_table_owns_override(&topology_file, text))
+            fine = report_stray(text, diag);
+        else if (!of_experiment && !question->topology_path)
+            fine = diagnostics_add(diag, "--set %s: has no effect without a topology", text);
+    }
+    return fine;
+}
+
+static bool read_experiment(struct prediction *prediction, const struct question *question, struct diagnostics *diag)
+{
+    char *path = question_file("experiments", question->experiment_path, diag);
+    if (!path)
+        return false;
+    struct overrides mine = overrides_of(question, &experiment_file);
+    bool fine = experiment_read(&prediction->experiment, path, mine.items, mine.count, diag);
+    if (fine)
+        prediction->made |= MADE_EXPERIMENT;
+    free(mine.items);
+    free(path);
+    return fine;
+}
+
+static bool read_topology(struct prediction *prediction, const struct question *question, struct diagnostics *diag)
+{
+    char *path = question_file("topologies", question->topology_path, diag);
+    if (!path)
+        return false;
+    struct overrides mine = overrides_of(question, &topology_file);
+    bool fine = topology_read(&prediction->topology, path, mine.items, mine.count, diag);
+    if (fine)
+        prediction->made |= MADE_TOPOLOGY;
+    free(mine.items);
+    free(path);
+    return fine;
+}
+
+static bool read_device(struct prediction *prediction, struct diagnostics *diag)
+{
+    char *path = topology_device_path(&prediction->topology, diag);
+    bool fine = path && device_read(&prediction->device, path, diag);
+    if (fine)
+        prediction->made |= MADE_DEVICE;
+    free(path);
+    return fine;
+}
+
+static bool read_files(struct prediction *prediction, const struct question *question, struct diagnostics *diag)
+{
+    bool fine = check_overrides(question, diag);
+    fine &= read_experiment(prediction, question, diag);
+    if (question->topology_path) {
+        bool topology_fine = read_topology(prediction, question, diag);
+        fine &= topology_fine && read_device(prediction, diag);
+    }
+    return fine;
+}
+
+/* Every message must have a way, in every group. */
+static bool check_routes(const struct prediction *prediction, struct diagnostics *diag)
+{
+    const struct placement *placement = &prediction->placement;
+    struct route route;
+    route_init(&route);
+    bool *seen = memory_zeroed(placement->cp, sizeof *seen);
+    size_t problems = 0;
+    for (uint32_t rank = 0; rank < placement->cp; rank++) {
+        const struct program *program = &prediction->programs[rank];
+        memset(seen, 0, placement->cp * sizeof *seen);
+        for (uint32_t i = 0; i < program->n_ops; i++) {
+            const struct op *op = &program->ops[i];
+            if (op->kind != OP_SEND || seen[op->peer])
+                continue;
+            seen[op->peer] = true;
+            for (uint32_t group = 0; group < placement->groups && problems < ROUTE_PROBLEMS_MAX; group++)
+                problems += !topology_route(&prediction->topology, placement_gpu(placement, group, rank),
+                                            placement_gpu(placement, group, op->peer), &route, diag);
+        }
+    }
+    free(seen);
+    route_fini(&route);
+    return problems == 0;
+}
+
+enum prediction_status prediction_prepare_schedule(struct prediction *prediction, const struct question *question,
+                                                   struct diagnostics *diag)
+{
+    memset(prediction, 0, sizeof *prediction);
+    prediction->engine = question->engine;
+    prediction->topology_name = memory_text(question->topology_path ? question->topology_path : "");
+    prediction->experiment_name = memory_text(question->experiment_path);
+    prediction->command = question_command(question, NULL, 0);
+    if (!read_files(prediction, question, diag))
+        return PREDICTION_BAD_INPUT;
+    const struct experiment *experiment = &prediction->experiment;
+    bool fine =
+        !question->topology_path || placement_init(&prediction->placement, experiment, &prediction->topology, diag);
+    if (schedule_init(&prediction->schedule, experiment, question->lenient, diag))
+        prediction->made |= MADE_SCHEDULE;
+    else
+        fine = false;
+    if (!fine)
+        return PREDICTION_BAD_INPUT;
+    prediction->programs = schedule_build_all(&prediction->schedule);
+    prediction->made |= MADE_PROGRAMS;
+    return checker_check(&prediction->schedule, prediction->programs, diag) ? PREDICTION_DONE : PREDICTION_FAILED;
+}
+
+enum prediction_status prediction_prepare(struct prediction *prediction, const struct question *question,
+                                          struct diagnostics *diag)
+{
+    enum prediction_status status = prediction_prepare_schedule(prediction, question, diag);
+    if (status != PREDICTION_DONE)
+        return status;
+    bool fine = check_routes(prediction, diag);
+    fine &= cost_init(&prediction->cost, &prediction->device, &prediction->topology, &prediction->schedule, diag);
+    return fine ? PREDICTION_DONE : PREDICTION_BAD_INPUT;
+}
+
+enum prediction_status prediction_run(struct prediction *prediction, const struct question *question,
+                                      struct diagnostics *diag)
+{
+    const struct placement *placement = &prediction->placement;
+    prediction->execution = execution_create(prediction->programs, placement->cp, placement->groups, diag);
+    if (!prediction->execution)
+        return PREDICTION_FAILED;
+    timeline_init(&prediction->timeline, prediction->programs, placement->cp, placement->groups);
+    prediction->made |= MADE_TIMELINE;
+    const struct simulation simulation = {
+        .programs = prediction->programs,
+        .execution = prediction->execution,
+        .cost = &prediction->cost,
+        .placement = placement,
+        .progress = question->progress,
+        .progress_context = question->progress_context,
+    };
+    if (!question->engine->run(&simulation, &prediction->timeline, diag))
+        return PREDICTION_FAILED;
+    const struct report_input input = {
+        .schedule = &prediction->schedule,
+        .programs = prediction->programs,
+        .execution = prediction->execution,
+        .cost = &prediction->cost,
+        .placement = placement,
+        .timeline = &prediction->timeline,
+    };
+    if (!report_init(&prediction->report, &input, diag))
+        return PREDICTION_FAILED;
+    prediction->made |= MADE_REPORT;
+    struct interval_seconds interval;
+    if (!interval_of(&simulation, prediction->report.seconds, &interval, diag))
+        return PREDICTION_FAILED;
+    if (interval.high > 0) {
+        prediction->report.seconds_low = interval.low;
+        prediction->report.seconds_high = interval.high;
+    }
+    return PREDICTION_DONE;
+}
+
+enum prediction_status prediction_take_run(struct prediction *prediction, struct timeline *timeline,
+                                           const struct measured_times *times, double device_bytes,
+                                           struct diagnostics *diag)
+{
+    uint32_t ranks = prediction->schedule.ranks;
+    prediction->placement = (struct placement){.cp = ranks, .groups = 1, .stride = {0, 1, 0}, .tp = 1};
+    prediction->timeline = *timeline;
+    prediction->made |= MADE_TIMELINE;
+    *timeline = (struct timeline){0};
+    free(prediction->topology_name);
+    prediction->topology_name = memory_text("(this machine)");
+    prediction->execution = execution_create(prediction->programs, ranks, 1, diag);
+    if (!prediction->execution)
+        return PREDICTION_FAILED;
+    const struct report_input input = {
+        .schedule = &prediction->schedule,
+        .programs = prediction->programs,
+        .execution = prediction->execution,
+        .timeline = &prediction->timeline,
+        .measured = times,
+        .device_bytes = device_bytes,
+    };
+    if (!report_init(&prediction->report, &input, diag))
+        return PREDICTION_FAILED;
+    prediction->made |= MADE_REPORT;
+    return PREDICTION_DONE;
+}
+
+void prediction_fini(struct prediction *prediction)
+{
+    if (prediction->made & MADE_REPORT)
+        report_fini(&prediction->report);
+    if (prediction->made & MADE_TIMELINE)
+        timeline_fini(&prediction->timeline);
+    if (prediction->execution)
+        execution_destroy(prediction->execution);
+    if (prediction->made & MADE_PROGRAMS)
+        schedule_free_programs(&prediction->schedule, prediction->programs);
+    if (prediction->made & MADE_SCHEDULE)
+        schedule_fini(&prediction->schedule);
+    if (prediction->made & MADE_DEVICE)
+        device_fini(&prediction->device);
+    if (prediction->made & MADE_TOPOLOGY)
+        topology_fini(&prediction->topology);
+    if (prediction->made & MADE_EXPERIMENT)
+        experiment_fini(&prediction->experiment);
+    free(prediction->topology_name);
+    free(prediction->experiment_name);
+    free(prediction->command);
+    memset(prediction, 0, sizeof *prediction);
+}
+
+/* One word for a shell: as it is, or between single quotes. */
+static void print_word(FILE *stream, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
+    if (*word && word[strspn(word, plain)] == '\0') {
+        fputs(word, stream);
+        return;
+    }
+    fputc('\'', stream);
+    for (; *word; word++) {
+        if (*word == '\'')
+            fputs("'\\''", stream);
+        else
+            fputc(*word, stream);
+    }
+    fputc('\'', stream);
+}
+
+char *question_command(const struct question *question, const char *const *sweeps, size_t n_sweeps)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+    if (!stream)
+        return memory_text("cpsim");
+    fputs("cpsim", stream);
+    if (question->topology_path) {
+        fputc(' ', stream);
+        print_word(stream, question->topology_path);
+    }
+    fputc(' ', stream);
+    print_word(stream, question->experiment_path);
+    for (size_t i = 0; i < question->n_overrides; i++) {
+        fputs(" --set ", stream);
+        print_word(stream, question->overrides[i]);
+    }
+    if (question->engine && question->engine != engines[0])
+        fprintf(stream, " --engine %s", question->engine->name);
+    for (size_t i = 0; i < n_sweeps; i++) {
+        fputs(" --sweep ", stream);
+        print_word(stream, sweeps[i]);
+    }
+    fclose(stream);
+    return text;
+}

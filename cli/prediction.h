@@ -1,0 +1,81 @@
+/* prediction.h - one question answered: read the files, build and check the schedule, run an engine, make the report.
+ */
+#ifndef CPSIM_CLI_PREDICTION_H
+#define CPSIM_CLI_PREDICTION_H
+
+#include "models/base/diagnostics.h"
+#include "models/cost/cost.h"
+#include "models/input/device.h"
+#include "models/input/experiment.h"
+#include "models/input/placement.h"
+#include "models/input/topology.h"
+#include "models/result/report.h"
+#include "models/result/timeline.h"
+#include "models/schedule/execution.h"
+#include "models/schedule/schedule.h"
+#include "sim/engine.h"
+
+struct question {
+    const char *topology_path, *experiment_path; /* as typed: a path, or the name of a shipped file */
+    const char *const *overrides;                /* "section.key=value" */
+    size_t n_overrides;
+    const struct engine_ops *engine;
+    struct diagnostics *lenient; /* see schedule_init; NULL: strict */
+    void (*progress)(void *context, double share);
+    void *progress_context;
+};
+
+struct measured_run;
+
+struct prediction {
+    struct experiment experiment;
+    struct topology topology;
+    struct device device;
+    struct placement placement;
+    struct schedule schedule;
+    struct program *programs;
+    struct cost cost;
+    struct execution *execution;
+    struct timeline timeline;
+    struct report report;
+    const struct engine_ops *engine;     /* NULL for a measured run */
+    const struct measured_run *measured; /* NULL for a prediction; else topology, device and cost are empty but for the
+                                            device's name (cli/measured.h) */
+    char *topology_name, *experiment_name; /* as the user wrote them: results do not depend on where files were found */
+    char *command; /* the command that gives this very result: topology, experiment, overrides, engine; no output
+                      options */
+    unsigned made; /* which of the above are there to be freed; prediction.c */
+};
+
+enum prediction_status {
+    PREDICTION_DONE,
+    PREDICTION_BAD_INPUT, /* exit status 2: nothing was run */
+    PREDICTION_FAILED,    /* exit status 1 */
+};
+
+/* Reads and checks what the experiment alone decides: algorithm and programs; and the layout if a topology is given
+ * (topology_path may be NULL here). Enough to execute the programs with numbers. */
+enum prediction_status prediction_prepare_schedule(struct prediction *prediction, const struct question *question,
+                                                   struct diagnostics *diag);
+/* Reads and checks everything without running: files, layout, algorithm, routes, kernels, programs. */
+enum prediction_status prediction_prepare(struct prediction *prediction, const struct question *question,
+                                          struct diagnostics *diag);
+/* Runs a prepared prediction and fills its timeline and report. */
+enum prediction_status prediction_run(struct prediction *prediction, const struct question *question,
+                                      struct diagnostics *diag);
+/* Instead of that, for a run of its schedule on this machine: fills placement and report, and takes over the timeline.
+ */
+enum prediction_status prediction_take_run(struct prediction *prediction, struct timeline *timeline,
+                                           const struct measured_times *times, double device_bytes,
+                                           struct diagnostics *diag);
+/* Frees whatever prepare and run have made, also after they failed. */
+void prediction_fini(struct prediction *prediction);
+
+/* The command that asks `question`, quoted for a shell; `sweeps` are the arguments of --sweep. The caller frees it. */
+char *question_command(const struct question *question, const char *const *sweeps, size_t n_sweeps);
+
+/* The file that a typed name means: the shipped FOLDER/NAME.ini for a bare name. NULL, with a message, if there is
+ * none. The caller frees it. */
+char *question_file(const char *folder, const char *name, struct diagnostics *diag);
+
+#endif

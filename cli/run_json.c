@@ -1,0 +1,176 @@
+/* run_json.c - a run as cpsim.run/1: the names that other tools (and --compare) rely on.
+ *
+ * Names and nesting are the contract; new names may be added, none changed. Whole numbers are written whole, and
+ * doubles with 17 significant digits, so that reading them back gives the same bits.
+ */
+#include <string.h>
+
+#include "cli/json_set.h"
+#include "cli/measured.h"
+#include "cli/writers.h"
+#include "models/input/units.h"
+
+/* Visitor of topology_each_value and experiment_each_value: {"section": {"key": value}}; counts as numbers, all else as
+ * an INI file would have it. */
+static void set_value(void *context, const char *section, const char *key, const char *value)
+{
+    json_t *sections = context, *keys = json_object_get(sections, section);
+    if (!keys) {
+        keys = json_object();
+        json_object_set_new(sections, section, keys);
+    }
+    uint64_t count;
+    if (strspn(value, "0123456789") == strlen(value) && units_parse_count(value, &count))
+        json_set_count(keys, key, count);
+    else
+        json_set_text(keys, key, value);
+}
+
+static json_t *topology_to_json(const struct prediction *prediction)
+{
+    json_t *json = json_object();
+    json_set_text(json, "path", prediction->topology_name);
+    json_set_text(json, "device", prediction->topology.device);
+    json_set_text(json, "kernel", prediction->cost.fit[PASS_FORWARD].table->kernel);
+    json_set_count(json, "n_gpus", prediction->topology.n_gpus);
+    topology_each_value(&prediction->topology, set_value, json);
+    return json;
+}
+
+static json_t *experiment_to_json(const struct prediction *prediction)
+{
+    json_t *json = json_object();
+    json_set_text(json, "path", prediction->experiment_name);
+    experiment_each_value(&prediction->experiment, set_value, json);
+    return json;
+}
+
+static json_t *step_to_json(const struct report *report, bool measured)
+{
+    json_t *json = json_object();
+    json_set_real(json, "seconds", report->seconds);
+    if (measured || report->seconds_high > report->seconds_low) {
+        json_set_real(json, "seconds_low", report->seconds_low);
+        json_set_real(json, "seconds_high", report->seconds_high);
+    }
+    json_set_real(json, "forward_seconds", report->forward_seconds);
+    json_set_real(json, "backward_seconds", report->backward_seconds);
+    json_set_real(json, "compute_seconds", report->compute_seconds);
+    json_set_real(json, "communication_seconds", report->communication_seconds);
+    json_set_real(json, "exposed_seconds", report->exposed_seconds);
+    json_set_real(json, "idle_seconds", report->idle_seconds);
+    json_set_real(json, "overlap_efficiency", report->overlap_efficiency);
+    json_set_count(json, "critical_rank", report->critical_rank);
+    json_set_real(json, "tflops_per_rank", report->tflops_per_rank);
+    json_set_real(json, "imbalance", report->imbalance);
+    json_set_real(json, "compute_bound_seconds", report->compute_bound_seconds);
+    json_set_real(json, "wire_bound_seconds", report->wire_bound_seconds);
+    json_set_count(json, "visible_pairs", report->visible_pairs);
+    json_set_real(json, "flops", report->flops);
+    json_set_count(json, "bytes_sent", report->bytes_sent);
+    json_set_count(json, "messages_sent", report->messages_sent);
+    json_set_count(json, "peak_bytes", report->peak_bytes);
+    json_set_count(json, "peak_rank", report->peak_rank);
+    json_set_real(json, "device_bytes", report->device_bytes);
+    json_set_flag(json, "fits", report->fits);
+    return json;
+}
+
+static json_t *traffic_to_json(const uint64_t by_kind[TRAFFIC_COUNT])
+{
+    json_t *json = json_object();
+    for (int kind = 0; kind < TRAFFIC_COUNT; kind++)
+        json_set_count(json, traffic_name((enum traffic)kind), by_kind[kind]);
+    return json;
+}
+
+static json_t *roles_to_json(const uint64_t by_role[ROLE_COUNT])
+{
+    json_t *json = json_object();
+    for (int role = 0; role < ROLE_COUNT; role++)
+        json_set_count(json, buffer_role_name((enum buffer_role)role), by_role[role]);
+    return json;
+}
+
+static json_t *rank_to_json(const struct rank_report *rank)
+{
+    json_t *json = json_object();
+    json_set_count(json, "rank", rank->rank);
+    json_set_count(json, "group", rank->group);
+    json_set_count(json, "gpu", rank->gpu);
+    json_set_real(json, "seconds", rank->seconds);
+    json_set_real(json, "compute_seconds", rank->compute_seconds);
+    json_set_real(json, "communication_seconds", rank->communication_seconds);
+    json_set_real(json, "overlapped_seconds", rank->overlapped_seconds);
+    json_set_real(json, "exposed_seconds", rank->exposed_seconds);
+    json_set_real(json, "idle_seconds", rank->idle_seconds);
+    json_set_count(json, "bytes_sent", rank->bytes_sent);
+    json_set_count(json, "bytes_received", rank->bytes_received);
+    json_set_count(json, "messages_sent", rank->messages_sent);
+    json_set_count(json, "messages_received", rank->messages_received);
+    json_set_count(json, "visible_pairs", rank->visible_pairs);
+    json_set_real(json, "flops", rank->flops);
+    json_set_count(json, "peak_bytes", rank->peak_bytes);
+    json_object_set_new(json, "peak_bytes_by_role", roles_to_json(rank->peak_by_role));
+    json_set_real(json, "peak_at_seconds", rank->peak_at_seconds);
+    json_set_count(json, "resident_bytes", rank->resident_bytes);
+    json_object_set_new(json, "sent_bytes_by_kind", traffic_to_json(rank->sent_bytes_by_kind));
+    json_object_set_new(json, "received_bytes_by_kind", traffic_to_json(rank->received_bytes_by_kind));
+    json_object_set_new(json, "sent_elements_by_kind", traffic_to_json(rank->sent_elements_by_kind));
+    json_object_set_new(json, "received_elements_by_kind", traffic_to_json(rank->received_elements_by_kind));
+    json_set_count(json, "q_elements", rank->q_elements);
+    json_set_count(json, "q_bytes", rank->q_bytes);
+    json_set_count(json, "kv_elements", rank->kv_elements);
+    json_set_count(json, "kv_bytes", rank->kv_bytes);
+    json_set_count(json, "block_elements", rank->block_elements);
+    json_set_count(json, "block_bytes", rank->block_bytes);
+    json_set_count(json, "state_elements", rank->state_elements);
+    json_set_count(json, "state_bytes", rank->state_bytes);
+    return json;
+}
+
+static json_t *link_to_json(const struct link_class_report *link)
+{
+    json_t *json = json_object();
+    json_set_text(json, "class", link->name);
+    json_set_count(json, "links_used", link->links_used);
+    json_set_count(json, "bytes", link->bytes);
+    json_set_real(json, "busy_seconds", link->busy_seconds);
+    json_set_real(json, "utilization", link->utilization);
+    json_set_real(json, "bytes_per_s", link->bytes_per_s);
+    return json;
+}
+
+json_t *run_to_json(const struct prediction *prediction)
+{
+    const struct report *report = &prediction->report;
+    const struct measured_run *measured = prediction->measured;
+    json_t *json = json_object(), *engine = json_object(), *ranks = json_array(), *links = json_array();
+    json_set_text(json, "schema", "cpsim.run/1");
+    json_set_text(json, "kind", measured ? "measured" : "simulated");
+    json_set_text(json, "cpsim_version", CPSIM_VERSION);
+    json_set_text(json, "command", prediction->command);
+    json_set_text(engine, "name", measured ? "hardware" : prediction->engine->name);
+    json_object_set_new(json, "engine", engine);
+    json_object_set_new(json, "topology",
+                        measured ? measured_topology_to_json(measured) : topology_to_json(prediction));
+    json_object_set_new(json, "experiment", experiment_to_json(prediction));
+    json_object_set_new(json, "step", step_to_json(report, measured));
+    for (uint32_t i = 0; i < report->n_ranks; i++)
+        json_array_append_new(ranks, rank_to_json(&report->ranks[i]));
+    json_object_set_new(json, "ranks", ranks);
+    for (uint32_t i = 0; i < report->n_links; i++)
+        json_array_append_new(links, link_to_json(&report->links[i]));
+    json_object_set_new(json, "links", links);
+    if (measured)
+        measured_run_add_json(measured, json);
+    return json;
+}
+
+bool json_print(const json_t *json, FILE *stream)
+{
+    if (json_dumpf(json, stream, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) != 0)
+        return false;
+    fputc('\n', stream);
+    return fflush(stream) == 0 && !ferror(stream);
+}

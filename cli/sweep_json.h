@@ -1,0 +1,31 @@
+/* sweep_json.h - reading a sweep (cpsim.sweep/1): what its points have, and which of them is the best.
+ *
+ * Points answer the same question when they agree in every swept key of [model] and [workload]; the best of a question
+ * is the fastest of its points that fit.
+ */
+#ifndef CPSIM_CLI_SWEEP_JSON_H
+#define CPSIM_CLI_SWEEP_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+extern const char sweep_cp_key[]; /* "parallel.cp" */
+
+/* The run of a point, and its "step"; NULL when the point did not run. */
+const json_t *sweep_run_of(const json_t *point);
+const json_t *sweep_step(const json_t *point);
+
+/* A number of an object; 0 when it is not there. */
+double sweep_number(const json_t *object, const char *key);
+
+/* Whether another value of `key` asks another question. */
+bool sweep_is_question(const char *key);
+
+/* Whether two points agree in all of `keys` that `matters`. */
+bool sweep_points_agree(const json_t *keys, const json_t *a, const json_t *b, bool (*matters)(const char *key));
+
+/* Whether the point at `index` is the best of its question; of equally fast ones the first is. */
+bool sweep_is_best(const json_t *sweep, size_t index);
+
+#endif

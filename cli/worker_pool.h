@@ -1,0 +1,30 @@
+/* worker_pool.h - independent tasks, each in a forked process of its own, so many at a time. */
+#ifndef CPSIM_CLI_WORKER_POOL_H
+#define CPSIM_CLI_WORKER_POOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct worker_result {
+    char *text; /* what the task wrote; the caller frees it */
+    size_t size;
+    int wait_status; /* as of waitpid(); -1: the process could not be started, `start_errno` says why */
+    int start_errno;
+};
+
+struct worker_pool {
+    size_t n_tasks;
+    uint32_t jobs; /* processes at a time */
+    /* In the child: does the task and writes its result. */
+    void (*work)(void *context, size_t task, FILE *stream);
+    void *context;
+    void (*progress)(void *context, double share); /* NULL: not called */
+    void *progress_context;
+};
+
+/* Runs all tasks and fills `results`, one each. Returns 0, or SIGINT or SIGTERM when that signal ended it: all children
+ * are then gone. */
+int worker_pool_run(const struct worker_pool *pool, struct worker_result *results);
+
+#endif

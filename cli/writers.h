@@ -1,0 +1,41 @@
+/* writers.h - a prediction as table, JSON, CSV and trace. They print; they compute nothing.
+ *
+ * Every writer writes the same bytes for the same prediction: fixed order, "%.17g" for doubles in JSON and CSV, C
+ * locale. Return false when the stream reported an error.
+ */
+#ifndef CPSIM_CLI_WRITERS_H
+#define CPSIM_CLI_WRITERS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "cli/prediction.h"
+
+/* The run as schema cpsim.run/1; the caller owns the reference. */
+json_t *run_to_json(const struct prediction *prediction);
+/* Adds every operation of every rank to the run: "operations", an array of {rank, group, op, kind, stream, phase,
+ * begin, end (seconds), and of messages move, peer, bytes, traffic, of attention pairs}. */
+void run_json_add_operations(json_t *run, const struct program *programs, uint32_t cp, const struct timeline *timeline);
+/* Prints any JSON with this project's layout and precision, with a final newline. */
+bool json_print(const json_t *json, FILE *stream);
+
+/* For people: the answer in a few lines, then tables of ranks, memory, accounting and links, cut to the most telling
+ * ranks; with `details` everything, steps too. */
+bool table_write(const struct prediction *prediction, bool details, FILE *stream);
+
+/* One row per rank (csv_write_run), or per point of a cpsim.sweep/1 (csv_write_sweep: swept keys, then the step's
+ * numbers, then what kept it from running). */
+bool csv_write_run(const struct prediction *prediction, FILE *stream);
+bool csv_write_sweep(const json_t *sweep, FILE *stream);
+/* One field, quoted where it must be. */
+void csv_write_text(const char *text, FILE *stream);
+
+/* A sweep as a table: one row a point, swept keys first, best point marked. */
+bool sweep_table_write(const json_t *sweep, FILE *stream);
+
+/* Chrome / Perfetto trace events (JSON): a process per rank, a thread per stream, one complete event per operation with
+ * its blocks, bytes and pairs as arguments; microseconds. */
+bool trace_write(const struct prediction *prediction, FILE *stream);
+
+#endif
