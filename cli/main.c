@@ -2,8 +2,10 @@
  */
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include "cli/algorithms.h"
 #include "cli/calibration.h"
 #include "cli/check.h"
 #include "cli/compare_operations.h"
@@ -15,6 +17,7 @@
 #include "cli/progress.h"
 #include "cli/sweep.h"
 #include "hw/events.h"
+#include "models/base/memory.h"
 
 enum exit_status { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_BAD_INPUT = 2, EXIT_SIGNAL = 128 };
 
@@ -89,6 +92,61 @@ static int sweep(const struct options *options, struct diagnostics *diag)
     if (sweep_init(&points, options->sweeps.items, options->sweeps.count, &question, diag))
         exit_status = run_sweep(&points, options, &question, &progress, diag);
     sweep_fini(&points);
+    return exit_status;
+}
+
+/* A sweep over all algorithms. That one refuses the experiment is part of the answer, which the table gives; only
+ * points that failed are errors, or if none ran. */
+static int run_algorithms(const struct sweep *points, const struct options *options, const struct question *question,
+                          struct progress *progress, struct diagnostics *diag)
+{
+    struct diagnostics notes, joined, errors;
+    diagnostics_init(&notes);
+    diagnostics_init(&joined);
+    diagnostics_init(&errors);
+    struct sweep_result result;
+    sweep_run(points, question, options->jobs, &result, &notes, &errors);
+    progress_clear(progress);
+    algorithms_join_notes(&notes, &joined);
+    diagnostics_print(&joined, stderr, "cpsim: note: ");
+    int exit_status = EXIT_DONE;
+    if (result.signal)
+        exit_status = EXIT_SIGNAL + result.signal;
+    else if (result.failed > 0)
+        exit_status = EXIT_FAILED;
+    else if (result.done == 0)
+        exit_status = EXIT_BAD_INPUT;
+    for (size_t i = 0; i < errors.count && exit_status != EXIT_DONE; i++)
+        diagnostics_add(diag, "%s", errors.lines[i]);
+    if (result.done > 0 && !outputs_write_sweep(options, result.json, diag))
+        exit_status = EXIT_FAILED;
+    sweep_result_fini(&result);
+    diagnostics_fini(&notes);
+    diagnostics_fini(&joined);
+    diagnostics_fini(&errors);
+    return exit_status;
+}
+
+static int compare_algorithms(const struct options *options, struct diagnostics *diag)
+{
+    struct progress progress;
+    progress_init(&progress, stderr, "comparing");
+    struct question question = question_of(options);
+    question.progress = progress.stream ? progress_show : NULL;
+    question.progress_context = &progress;
+    size_t n_texts = 1 + options->sweeps.count;
+    char *key = algorithms_sweep_key();
+    const char **texts = memory_zeroed(n_texts, sizeof *texts);
+    texts[0] = key;
+    for (size_t i = 1; i < n_texts; i++)
+        texts[i] = options->sweeps.items[i - 1];
+    struct sweep points;
+    int exit_status = EXIT_BAD_INPUT;
+    if (sweep_init(&points, texts, n_texts, &question, diag))
+        exit_status = run_algorithms(&points, options, &question, &progress, diag);
+    sweep_fini(&points);
+    free(texts);
+    free(key);
     return exit_status;
 }
 
@@ -180,6 +238,10 @@ static int check(const struct options *options, struct diagnostics *diag)
 
 static int list(const struct options *options, struct diagnostics *diag)
 {
+    if (options->files.count) {
+        struct question question = question_of(options);
+        return algorithms_list(&question, stdout, diag) ? EXIT_DONE : EXIT_BAD_INPUT;
+    }
     return list_print(options->list, stdout, diag) ? EXIT_DONE : EXIT_FAILED;
 }
 
@@ -213,6 +275,8 @@ static int run_mode(const struct options *options, struct diagnostics *diag)
         return predict(options, diag);
     case COMMAND_SWEEP:
         return sweep(options, diag);
+    case COMMAND_ALGORITHMS:
+        return compare_algorithms(options, diag);
     case COMMAND_EVENTS:
         return events(options, diag);
     case COMMAND_HARDWARE:

@@ -49,6 +49,7 @@ enum option_key {
     OPTION_RANKS,
     OPTION_QUICK,
     OPTION_COMPARE,
+    OPTION_COMPARE_ALGORITHMS,
     OPTION_OPERATIONS,
     OPTION_JOBS = 'j',
     OPTION_SHORT_HELP = 'h',
@@ -63,6 +64,8 @@ static const struct argp_option option_table[] = {
      "Predict for every value of section.key; repeated: for every combination, the first key varying slowest. Values "
      "that contain commas are separated by ';'",
      2},
+    {"compare-algorithms", OPTION_COMPARE_ALGORITHMS, NULL, 0,
+     "Predict with every algorithm there is, best first, and say why others do not apply (--sweep may vary more)", 2},
     {"jobs", OPTION_JOBS, "N", 0, "Points of a sweep to run at once (default: one per core); no effect on the result",
      2},
     {NULL, 0, NULL, 0, "Results:", 3},
@@ -73,7 +76,8 @@ static const struct argp_option option_table[] = {
     {"trace", OPTION_TRACE, "FILE", 0, "Every operation as trace events, for ui.perfetto.dev or chrome://tracing", 3},
     {"plot", OPTION_PLOT, "[KIND=]FILE", 0,
      "Draw to FILE (.png .svg .pdf) with gnuplot, or to the terminal with '-' (repeatable). KIND: timeline (default), "
-     "memory, time; of a sweep: scaling; of --compare: scatter (default), phases, timelines",
+     "memory, time; of a sweep: scaling; of --compare-algorithms: algorithms (default), scaling; of --compare: scatter "
+     "(default), phases, timelines",
      3},
     {"script", OPTION_SCRIPT, "FILE", 0, "Write the plots' gnuplot script to FILE instead of drawing them", 3},
     {"details", OPTION_DETAILS, NULL, 0, "Full tables: every rank, step and link class", 3},
@@ -101,7 +105,8 @@ static const struct argp_option option_table[] = {
      "Lay the runs of JSON files side by side: every measured run with the predictions of its experiment; of one kind "
      "only, the runs of the first file with those of the others",
      5},
-    {"list", OPTION_LIST, "WHAT", 0, "One of: " LIST_SUBJECTS, 5},
+    {"list", OPTION_LIST, "WHAT", 0,
+     "One of: " LIST_SUBJECTS ". Algorithms with an experiment: which of them apply to it, and why others do not", 5},
     {"events", OPTION_EVENTS, NULL, 0, "Execute a tiny experiment with numbers and print every event", 5},
     {NULL, 0, NULL, 0, "Help:", -1},
     {NULL, OPTION_SHORT_HELP, NULL, OPTION_HIDDEN, NULL, -1},
@@ -114,6 +119,8 @@ static const char forms[] = "TOPOLOGY.ini EXPERIMENT.ini\n"
                             "--check FILE...\n"
                             "--events [TOPOLOGY.ini] EXPERIMENT.ini\n"
                             "--compare RUN.json RUN.json...\n"
+                            "--compare-algorithms TOPOLOGY.ini EXPERIMENT.ini\n"
+                            "--list algorithms EXPERIMENT.ini\n"
                             "--list WHAT";
 
 /* clang-format off: the text as it is printed */
@@ -131,6 +138,7 @@ static const char description[] =
     "      --json scaling.json --plot scaling.png\n"
     "  cpsim dgx-h100-4 llama3-8b-1m --sweep schedule.algorithm=ring,all-gather \\\n"
     "      --sweep 'level cluster.bandwidth=200 Gb/s, 400 Gb/s' --plot -\n"
+    "  cpsim dgx-h100-4 llama3-8b-1m --compare-algorithms --plot algorithms.png\n"
     "  cpsim --hw cpu-small\n"
     "  mpirun -n 2 cpsim --hw cpu-small --json measured.json\n"
     "  cpsim --check my-cluster.ini my-experiment.ini\n"
@@ -242,6 +250,8 @@ static bool *flag_of(struct parse_state *state, int key)
         return &state->given.check;
     case OPTION_COMPARE:
         return &state->given.compare;
+    case OPTION_COMPARE_ALGORITHMS:
+        return &state->given.algorithms;
     case OPTION_HW:
         return &state->given.hw;
     default:

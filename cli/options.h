@@ -18,6 +18,7 @@
 enum command_mode {
     COMMAND_PREDICT,
     COMMAND_SWEEP,
+    COMMAND_ALGORITHMS, /* a sweep over all algorithms */
     COMMAND_HARDWARE,
     COMMAND_CALIBRATE,
     COMMAND_COMPARE,

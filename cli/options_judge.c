@@ -112,8 +112,8 @@ static void judge_compare(struct options *options, const struct given_options *g
 
 static void judge_mode(struct options *options, const struct given_options *given, struct diagnostics *diag)
 {
-    if (given->check + given->events + given->compare + given->hw + (options->list != NULL) > 1)
-        diagnostics_add(diag, "--check, --events, --compare, --hw and --list exclude each other");
+    if (given->check + given->events + given->compare + given->hw + given->algorithms + (options->list != NULL) > 1)
+        diagnostics_add(diag, "--check, --events, --compare, --compare-algorithms, --hw and --list exclude each other");
     if (!given->hw)
         require_hardware(options, given, diag);
     if (!options->profile) {
@@ -124,8 +124,11 @@ static void judge_mode(struct options *options, const struct given_options *give
     if (options->list) {
         options->mode = COMMAND_LIST;
         forbid_all_results(options, given, "--list", diag);
-        forbid(diag, options->overrides.count, "--set", "--list");
-        forbid(diag, files, "a file", "--list");
+        bool judges = strcmp(options->list, "algorithms") == 0 && files > 0; /* them, by an experiment */
+        forbid(diag, options->overrides.count && !judges, "--set", "--list without an experiment");
+        forbid(diag, files && !judges, "a file", "--list of anything but algorithms");
+        if (judges && files > 1)
+            diagnostics_add(diag, "%zu files given, expected one: an experiment", files);
         if (!list_knows(options->list))
             diagnostics_add(diag, "--list '%s', expected one of: " LIST_SUBJECTS, options->list);
     } else if (given->check) {
@@ -145,15 +148,18 @@ static void judge_mode(struct options *options, const struct given_options *give
         if (files < 1 || files > 2)
             diagnostics_add(diag, "%zu files given, expected an experiment, or a topology and an experiment", files);
     } else {
-        options->mode = options->sweeps.count ? COMMAND_SWEEP : COMMAND_PREDICT;
+        options->mode = given->algorithms       ? COMMAND_ALGORITHMS
+                        : options->sweeps.count ? COMMAND_SWEEP
+                                                : COMMAND_PREDICT;
         if (files != 2)
             diagnostics_add(diag, "%zu file%s given, expected two: a topology and an experiment", files,
                             files == 1 ? "" : "s");
     }
-    if (options->mode == COMMAND_SWEEP) {
-        forbid(diag, options->trace, "--trace", "--sweep");
-        forbid(diag, options->details, "--details", "--sweep");
-        forbid(diag, options->operations, "--operations", "--sweep");
+    if (options->mode == COMMAND_SWEEP || options->mode == COMMAND_ALGORITHMS) {
+        const char *mode = given->algorithms ? "--compare-algorithms" : "--sweep";
+        forbid(diag, options->trace, "--trace", mode);
+        forbid(diag, options->details, "--details", mode);
+        forbid(diag, options->operations, "--operations", mode);
     } else if (options->mode == COMMAND_PREDICT) {
         forbid(diag, given->jobs, "--jobs", "a single prediction (it needs --sweep)");
     }
@@ -164,18 +170,24 @@ static void judge_mode(struct options *options, const struct given_options *give
 
 static void judge_plots(struct options *options, struct diagnostics *diag)
 {
-    bool sweep = options->mode == COMMAND_SWEEP, compare = options->mode == COMMAND_COMPARE;
+    bool algorithms = options->mode == COMMAND_ALGORITHMS, sweep = options->mode == COMMAND_SWEEP || algorithms;
+    bool compare = options->mode == COMMAND_COMPARE;
     for (size_t i = 0; i < options->n_plots; i++) {
         struct plot_target *target = &options->plots[i];
         if (!target->kind_given)
-            target->kind = sweep ? PLOT_SCALING : compare ? PLOT_SCATTER : PLOT_TIMELINE;
+            target->kind = algorithms ? PLOT_ALGORITHMS : sweep ? PLOT_SCALING : compare ? PLOT_SCATTER : PLOT_TIMELINE;
         bool compares = target->kind == PLOT_SCATTER || target->kind == PLOT_PHASES || target->kind == PLOT_TIMELINES;
         if (compare && !compares)
             diagnostics_add(diag, "a comparison has no %s plot, expected scatter, phases or timelines",
                             plot_kind_name(target->kind));
         else if (!compare && compares && !sweep)
             diagnostics_add(diag, "a %s plot needs --compare", plot_kind_name(target->kind));
-        else if (sweep && target->kind != PLOT_SCALING)
+        else if (target->kind == PLOT_ALGORITHMS && !algorithms)
+            diagnostics_add(diag, "an algorithms plot needs --compare-algorithms");
+        else if (algorithms && target->kind != PLOT_ALGORITHMS && target->kind != PLOT_SCALING)
+            diagnostics_add(diag, "a comparison of algorithms has no %s plot, expected algorithms or scaling",
+                            plot_kind_name(target->kind));
+        else if (sweep && target->kind != PLOT_SCALING && target->kind != PLOT_ALGORITHMS)
             diagnostics_add(diag, "a sweep has no %s plot, expected scaling", plot_kind_name(target->kind));
         else if (!sweep && !compare && target->kind == PLOT_SCALING)
             diagnostics_add(diag, "a scaling plot needs --sweep");

@@ -8,7 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/algorithms.h"
 #include "cli/compare_writers.h"
+#include "cli/plot_algorithms.h"
 #include "cli/plot_style.h"
 #include "cli/plots.h"
 #include "cli/writers.h"
@@ -52,6 +54,8 @@ static bool write_table(const struct result *result, FILE *stream)
 {
     if (result->comparison)
         return compare_table_write(result->comparison, result->options->details, stream);
+    if (result->options->mode == COMMAND_ALGORITHMS)
+        return algorithms_table_write(result->sweep, stream);
     return result->sweep ? sweep_table_write(result->sweep, stream)
                          : table_write(result->prediction, result->options->details, stream);
 }
@@ -72,6 +76,8 @@ static bool write_plot(const struct result *result, const struct plot_target *ta
 {
     if (result->comparison)
         return plot_script_compare(result->comparison, target, terminal_width(), stream);
+    if (target->kind == PLOT_ALGORITHMS)
+        return plot_script_algorithms(result->sweep, target, terminal_width(), stream);
     return result->sweep ? plot_script_sweep(result->sweep, target, terminal_width(), stream)
                          : plot_script_run(result->prediction, target, terminal_width(), stream);
 }

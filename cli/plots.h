@@ -13,13 +13,14 @@
 #include "models/base/diagnostics.h"
 
 enum plot_kind {
-    PLOT_TIMELINE,  /* per rank: compute, exposed waiting, idle; transfers on their own lane */
-    PLOT_MEMORY,    /* stacked memory per rank against the device's */
-    PLOT_TIME,      /* where each rank's time goes: compute, exposed, idle */
-    PLOT_SCALING,   /* over a sweep: time, efficiency, exposed share */
-    PLOT_SCATTER,   /* of a comparison: predicted over measured step time */
-    PLOT_PHASES,    /* of a comparison: forward, backward, exposed, side by side */
-    PLOT_TIMELINES, /* of one pair: predicted lanes above measured ones */
+    PLOT_TIMELINE,   /* per rank: compute, exposed waiting, idle; transfers on their own lane */
+    PLOT_MEMORY,     /* stacked memory per rank against the device's */
+    PLOT_TIME,       /* where each rank's time goes: compute, exposed, idle */
+    PLOT_SCALING,    /* over a sweep: time, efficiency, exposed share */
+    PLOT_ALGORITHMS, /* of --compare-algorithms: time, bytes and memory, a line each, best first */
+    PLOT_SCATTER,    /* of a comparison: predicted over measured step time */
+    PLOT_PHASES,     /* of a comparison: forward, backward, exposed, side by side */
+    PLOT_TIMELINES,  /* of one pair: predicted lanes above measured ones */
     PLOT_KINDS,
 };
 

@@ -40,6 +40,33 @@ bool sweep_points_agree(const json_t *keys, const json_t *a, const json_t *b, bo
     return true;
 }
 
+void sweep_add_classes(struct sweep_classes *classes, const json_t *run)
+{
+    size_t i;
+    json_t *link;
+    json_array_foreach(json_object_get(run, "links"), i, link)
+    {
+        const char *name = json_string_value(json_object_get(link, "class"));
+        size_t at = 0;
+        while (at < classes->count && strcmp(classes->names[at], name) != 0)
+            at++;
+        if (at == classes->count && at < SWEEP_CLASSES_MAX)
+            classes->names[classes->count++] = name;
+    }
+}
+
+double sweep_class_bytes_per_rank(const json_t *run, const char *class)
+{
+    size_t i;
+    json_t *link;
+    json_array_foreach(json_object_get(run, "links"), i, link)
+    {
+        if (strcmp(json_string_value(json_object_get(link, "class")), class) == 0)
+            return sweep_number(link, "bytes") / (double)json_array_size(json_object_get(run, "ranks"));
+    }
+    return 0;
+}
+
 bool sweep_is_best(const json_t *sweep, size_t index)
 {
     const json_t *keys = json_object_get(sweep, "keys"), *points = json_object_get(sweep, "points");

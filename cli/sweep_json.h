@@ -25,6 +25,19 @@ bool sweep_is_question(const char *key);
 /* Whether two points agree in all of `keys` that `matters`. */
 bool sweep_points_agree(const json_t *keys, const json_t *a, const json_t *b, bool (*matters)(const char *key));
 
+/* Names of link classes, in the order in which they come up. */
+#define SWEEP_CLASSES_MAX 6
+struct sweep_classes {
+    const char *names[SWEEP_CLASSES_MAX];
+    size_t count;
+};
+
+/* Adds the classes of a run; those beyond the maximum are left out. */
+void sweep_add_classes(struct sweep_classes *classes, const json_t *run);
+
+/* Bytes that the links of a class carried, over the number of ranks. */
+double sweep_class_bytes_per_rank(const json_t *run, const char *class);
+
 /* Whether the point at `index` is the best of its question; of equally fast ones the first is. */
 bool sweep_is_best(const json_t *sweep, size_t index);
 

@@ -10,6 +10,8 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "cli/algorithms.h"
+#include "cli/plot_algorithms.h"
 #include "cli/plot_style.h"
 #include "tests/cli/expect.h"
 #include "tests/predict.h"
@@ -135,6 +137,42 @@ static void scripts_of_a_sweep_are_golden(void **state)
     expect_golden("scaling-terminal.gp", terminal);
     free(file);
     free(terminal);
+    json_decref(sweep);
+}
+
+#define ALGORITHM(name, seconds, exposed, near, far, fits)                                                             \
+    "{'set': {'schedule.algorithm': '" name "'}, 'run': {'topology': {'path': 'clusters/toy.ini'}, "                   \
+    "'experiment': {'model': {'name': 'tiny'}, 'workload': {'seq_len': 65536, 'mask': 'causal'}}, "                    \
+    "'ranks': [{}, {}], 'links': [{'class': 'node', 'bytes': " near "}, {'class': 'cluster', 'bytes': " far "}], "     \
+    "'step': {'seconds': " seconds ", 'compute_seconds': 0.05, 'exposed_seconds': " exposed ", 'idle_seconds': 0.01, " \
+    "'peak_bytes': 805306368, 'device_bytes': 1073741824, 'fits': " fits "}}}"
+
+/* Best first, what does not fit behind, what did not run left out. */
+static void scripts_of_a_comparison_of_algorithms_are_golden(void **state)
+{
+    (void)state;
+    json_t *sweep = tiny_sweep(ALGORITHM("huge", "0.05", "0", "1e9", "0", "false") "," ALGORITHM(
+        "slow", "0.3", "0.24", "1e9", "3e9",
+        "true") "," ALGORITHM("quick", "0.1", "0.04", "2e9", "5e8",
+                              "true") ","
+                                      "{'set': {'schedule.algorithm': 'none'}, 'error': ['does not apply']}");
+    json_object_set_new(sweep, "keys", json_pack("[s]", "schedule.algorithm"));
+    size_t *order = algorithms_order(sweep);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(order[i], ((const size_t[]){2, 1, 0, 3})[i]);
+    free(order);
+    static const char *const plots[][2] = {{"algorithms.gp", "algorithms=out.png"},
+                                           {"algorithms-terminal.gp", "algorithms=-"}};
+    for (size_t i = 0; i < 2; i++) {
+        struct plot_target target = target_of(plots[i][1]);
+        char *text = NULL;
+        size_t size;
+        FILE *stream = open_memstream(&text, &size);
+        assert_true(plot_script_algorithms(sweep, &target, 80, stream));
+        fclose(stream);
+        expect_golden(plots[i][0], text);
+        free(text);
+    }
     json_decref(sweep);
 }
 
@@ -283,6 +321,7 @@ int main(void)
         cmocka_unit_test(scripts_of_a_run_are_golden),
         cmocka_unit_test(sums_beside_the_compute_stream_are_seen_as_computing),
         cmocka_unit_test(scripts_of_a_sweep_are_golden),
+        cmocka_unit_test(scripts_of_a_comparison_of_algorithms_are_golden),
         cmocka_unit_test(a_sweep_without_points_has_no_script),
         cmocka_unit_test(names_are_never_commands),
         cmocka_unit_test(many_ranks_are_sampled_with_the_critical_one_among_them),
