@@ -5,6 +5,7 @@
 #include "cli/algorithms.h"
 #include "cli/sweep_json.h"
 #include "cli/text_table.h"
+#include "cli/writers.h"
 #include "models/base/memory.h"
 
 struct columns {
@@ -62,16 +63,7 @@ static void add_headers(struct text_table *table, const json_t *keys, const stru
 static void add_point(struct text_table *table, const json_t *sweep, size_t index, const struct columns *columns)
 {
     const json_t *point = json_array_get(json_object_get(sweep, "points"), index), *step = sweep_step(point);
-    size_t i;
-    json_t *key;
-    json_array_foreach(json_object_get(sweep, "keys"), i, key)
-    {
-        const json_t *value = json_object_get(json_object_get(point, "set"), json_string_value(key));
-        if (json_is_string(value))
-            text_table_cell(table, "%s", json_string_value(value));
-        else
-            text_table_cell(table, "%.17g", json_number_value(value));
-    }
+    sweep_table_add_settings(table, sweep, point);
     double seconds = sweep_number(step, "seconds"), exposed = sweep_number(step, "exposed_seconds");
     text_table_cell(table, "%s", sweep_is_best(sweep, index) ? "*" : "");
     text_table_number(table, seconds, columns->seconds);

@@ -290,6 +290,7 @@ static char *make_title(const struct comparison *comparison)
         {FROM_EXPERIMENT, "model.name", "", ""},
         {FROM_EXPERIMENT, "model.dtype", "", ""},
         {FROM_EXPERIMENT, "workload.seq_len", "", " tokens"},
+        {FROM_EXPERIMENT, "workload.new_tokens", "", " of them new"},
         {FROM_EXPERIMENT, "workload.mask", "", ""},
         {FROM_EXPERIMENT, "workload.pass", "", ""},
         {FROM_EXPERIMENT, "parallel.cp", "cp ", ""},
@@ -304,12 +305,18 @@ static char *make_title(const struct comparison *comparison)
         char *value = common_value(comparison, parts[i].source, parts[i].name);
         if (!value)
             continue;
+        bool counts = strcmp(parts[i].name, "workload.seq_len") == 0,
+             fresh = strcmp(parts[i].name, "workload.new_tokens") == 0;
+        if (fresh && strcmp(value, "0") == 0) {
+            free(value);
+            continue;
+        }
         char name[128];
         const char *shown = value;
         if (parts[i].source == FROM_TOPOLOGY) {
             summary_name(value, name, sizeof name);
             shown = name;
-        } else if (strcmp(parts[i].name, "workload.seq_len") == 0) {
+        } else if (counts || fresh) {
             snprintf(name, sizeof name, "%s", text_of_count(strtoull(value, NULL, 10)).text);
             shown = name;
         }

@@ -32,8 +32,12 @@ static bool read_operation(const json_t *json, struct operation *operation)
     if (!json_is_integer(rank) || json_integer_value(rank) < 0 || json_integer_value(rank) > UINT32_MAX ||
         !json_is_number(begin) || !json_is_number(end) || !json_is_string(json_object_get(json, "kind")))
         return false;
-    *operation = (struct operation){(uint32_t)json_integer_value(rank), class_of(json), json_number_value(begin),
-                                    json_number_value(end)};
+    enum operation_class class = class_of(json);
+    const json_t *move = json_object_get(json, "move");
+    if ((class == OPERATION_ATTENTION || class == OPERATION_OTHER_COMPUTE) && json_is_number(move))
+        begin = move; /* until then its kernel waited for another one */
+    *operation =
+        (struct operation){(uint32_t)json_integer_value(rank), class, json_number_value(begin), json_number_value(end)};
     return operation->begin >= 0 && operation->end >= operation->begin;
 }
 

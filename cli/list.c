@@ -16,9 +16,9 @@ static bool list_algorithms(FILE *stream, struct diagnostics *diag)
 {
     (void)diag;
     for (const struct algorithm_ops *const *algorithm = algorithms; *algorithm; algorithm++) {
-        fprintf(stream, "%-14s %s\n", (*algorithm)->name, (*algorithm)->summary);
+        fprintf(stream, "%-17s %s\n", (*algorithm)->name, (*algorithm)->summary);
         if ((*algorithm)->constraint)
-            fprintf(stream, "%-14s needs %s\n", "", (*algorithm)->constraint);
+            fprintf(stream, "%-17s needs %s\n", "", (*algorithm)->constraint);
     }
     return true;
 }

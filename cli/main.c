@@ -57,6 +57,13 @@ static int predict(const struct options *options, struct diagnostics *diag)
     return exit_status;
 }
 
+static int exit_status_of_sweep(const struct sweep_result *result)
+{
+    if (result->signal)
+        return EXIT_SIGNAL + result->signal;
+    return result->failed > 0 ? EXIT_FAILED : result->done == 0 ? EXIT_BAD_INPUT : EXIT_DONE;
+}
+
 static int run_sweep(const struct sweep *sweep, const struct options *options, const struct question *question,
                      struct progress *progress, struct diagnostics *diag)
 {
@@ -67,13 +74,7 @@ static int run_sweep(const struct sweep *sweep, const struct options *options, c
     progress_clear(progress);
     diagnostics_print(&notes, stderr, "cpsim: note: ");
     diagnostics_fini(&notes);
-    int exit_status = EXIT_DONE;
-    if (result.signal)
-        exit_status = EXIT_SIGNAL + result.signal;
-    else if (result.failed > 0)
-        exit_status = EXIT_FAILED;
-    else if (result.done == 0)
-        exit_status = EXIT_BAD_INPUT;
+    int exit_status = exit_status_of_sweep(&result);
     if (result.done > 0 && !outputs_write_sweep(options, result.json, diag))
         exit_status = EXIT_FAILED;
     sweep_result_fini(&result);
@@ -109,13 +110,7 @@ static int run_algorithms(const struct sweep *points, const struct options *opti
     progress_clear(progress);
     algorithms_join_notes(&notes, &joined);
     diagnostics_print(&joined, stderr, "cpsim: note: ");
-    int exit_status = EXIT_DONE;
-    if (result.signal)
-        exit_status = EXIT_SIGNAL + result.signal;
-    else if (result.failed > 0)
-        exit_status = EXIT_FAILED;
-    else if (result.done == 0)
-        exit_status = EXIT_BAD_INPUT;
+    int exit_status = exit_status_of_sweep(&result);
     for (size_t i = 0; i < errors.count && exit_status != EXIT_DONE; i++)
         diagnostics_add(diag, "%s", errors.lines[i]);
     if (result.done > 0 && !outputs_write_sweep(options, result.json, diag))
@@ -182,6 +177,7 @@ static int measure_here(const struct options *options, struct diagnostics *diag)
         .question = question_of(options),
         .transport = options->transport,
         .compute = options->compute,
+        .collectives = options->collectives,
         .iterations = options->iterations,
         .warmup = options->warmup,
         .seed_given = options->seed_given,

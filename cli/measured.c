@@ -20,6 +20,8 @@ static void complete_command(struct measured_run *run, const struct measured_que
         fprintf(stream, " --transport %s", question->transport);
     if (question->compute != computes[0])
         fprintf(stream, " --compute %s", question->compute->name);
+    if (question->collectives != COLLECTIVES_DEFAULT)
+        fprintf(stream, " --collectives %s", question->collectives == COLLECTIVES_LIBRARY ? "library" : "messages");
     if (question->iterations != MEASURE_ITERATIONS)
         fprintf(stream, " --iterations %" PRIu32, question->iterations);
     if (question->warmup != MEASURE_WARMUP)
@@ -70,8 +72,10 @@ static enum prediction_status open_hardware(struct measured_run *run, const stru
     enum prediction_status status = prediction_prepare_schedule(&run->prediction, &question->question, diag);
     if (status != PREDICTION_DONE)
         return status;
-    const struct hardware_settings settings = {
-        .schedule = &run->prediction.schedule, .compute = question->compute, .transport = question->transport};
+    const struct hardware_settings settings = {.schedule = &run->prediction.schedule,
+                                               .compute = question->compute,
+                                               .transport = question->transport,
+                                               .collectives = question->collectives};
     return hardware_open(&run->hardware, &settings, diag) ? PREDICTION_DONE : PREDICTION_BAD_INPUT;
 }
 

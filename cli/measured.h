@@ -17,6 +17,7 @@ struct measured_question {
     struct question question; /* without a topology */
     const char *transport;    /* NULL: the one that fits how this process was started */
     const struct compute_ops *compute;
+    enum collective_mode collectives;
     uint32_t iterations, warmup;
     bool seed_given;
     uint64_t seed;

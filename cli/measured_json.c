@@ -31,6 +31,7 @@ json_t *measured_topology_to_json(const struct measured_run *run)
     json_set_count(json, "n_gpus", run->measurement.n_ranks);
     json_set_text(json, "compute", hardware_compute(run->hardware)->name);
     json_set_text(json, "transport", hardware_transport(run->hardware)->name);
+    json_set_text(json, "collectives", hardware_collectives(run->hardware));
     json_object_set_new(json, "hosts", hosts_to_json(&run->measurement));
     json_set_count(json, "cores", run->measurement.cores);
     return json;

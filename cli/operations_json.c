@@ -21,9 +21,14 @@ static json_t *operation_to_json(const struct program *program, uint32_t index, 
         json_set_count(json, "peer", op->peer);
         json_set_count(json, "bytes", op->bytes);
         json_set_text(json, "traffic", traffic_name((enum traffic)op->traffic));
-    } else if (op->kind == OP_ATTEND || op->kind == OP_ATTEND_BACKWARD) {
-        json_set_count(json, "pairs", op->pairs);
+    } else if (moment->move > moment->begin) { /* its kernel waited for one of the other compute stream */
+        json_set_real(json, "move", moment->move);
     }
+    if (op_is_attention(op))
+        json_set_count(json, "pairs", op->pairs);
+    if (op->collective)
+        json_set_text(json, "collective",
+                      collective_call_name((enum collective_call)program->collectives[op->collective - 1].call));
     return json;
 }
 

@@ -42,6 +42,7 @@ enum option_key {
     OPTION_HW,
     OPTION_TRANSPORT,
     OPTION_COMPUTE,
+    OPTION_COLLECTIVES,
     OPTION_ITERATIONS,
     OPTION_WARMUP,
     OPTION_SEED,
@@ -87,6 +88,10 @@ static const struct argp_option option_table[] = {
      "Run the experiment on this machine, verify its results and measure it; under mpirun: one rank a process", 4},
     {"transport", OPTION_TRANSPORT, "NAME", 0, "mpi (default under mpirun) or local (default else)", 4},
     {"compute", OPTION_COMPUTE, "NAME", 0, "Backend that runs the kernels: cpu (default)", 4},
+    {"collectives", OPTION_COLLECTIVES, "HOW", 0,
+     "library (default where the transport has them): its own calls; messages: the messages and sums that are "
+     "simulated",
+     4},
     {"iterations", OPTION_ITERATIONS, "N", 0, "Iterations that are timed (default: 10)", 4},
     {"warmup", OPTION_WARMUP, "N", 0, "Iterations before those (default: 2)", 4},
     {"seed", OPTION_SEED, "N", 0, "Of the random inputs (default: another one every time; results state it)", 4},
@@ -213,6 +218,18 @@ static void parse_compute(struct parse_state *state, const char *text)
         diagnostics_add(state->diag, "no compute backend '%s' (see cpsim --list computes)", text);
 }
 
+static void parse_collectives(struct parse_state *state, const char *text)
+{
+    bool given = state->options->collectives != COLLECTIVES_DEFAULT;
+    note_once(state, &given, "collectives");
+    if (strcmp(text, "library") == 0)
+        state->options->collectives = COLLECTIVES_LIBRARY;
+    else if (strcmp(text, "messages") == 0)
+        state->options->collectives = COLLECTIVES_MESSAGES;
+    else
+        diagnostics_add(state->diag, "--collectives '%s', expected library or messages", text);
+}
+
 static void parse_transport(struct parse_state *state, const char *text)
 {
     bool given = state->options->transport;
@@ -315,6 +332,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *argp_sta
         return 0;
     case OPTION_COMPUTE:
         parse_compute(state, argument);
+        return 0;
+    case OPTION_COLLECTIVES:
+        parse_collectives(state, argument);
         return 0;
     case OPTION_JOBS:
         options->jobs = (uint32_t)parse_number(state, "jobs", &given->jobs, argument, 1, JOBS_MAX);

@@ -12,6 +12,7 @@
 
 #include "cli/plots.h"
 #include "hw/compute.h"
+#include "hw/hardware.h"
 #include "models/base/diagnostics.h"
 #include "sim/engine.h"
 
@@ -47,6 +48,7 @@ struct options {
     uint32_t ranks;        /* COMMAND_CALIBRATE: 0: not given */
     bool quick;            /* COMMAND_CALIBRATE */
     const struct compute_ops *compute;
+    enum collective_mode collectives;
     uint32_t iterations, warmup;
     bool seed_given;
     uint64_t seed;

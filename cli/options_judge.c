@@ -56,9 +56,13 @@ static void require_hardware(const struct options *options, const struct given_o
     const struct {
         bool given;
         const char *name;
-    } mine[] = {{options->transport, "--transport"}, {given->compute, "--compute"},
-                {given->iterations, "--iterations"}, {given->warmup, "--warmup"},
-                {options->seed_given, "--seed"},     {options->profile, "--calibrate"}};
+    } mine[] = {{options->transport, "--transport"},
+                {given->compute, "--compute"},
+                {options->collectives != COLLECTIVES_DEFAULT, "--collectives"},
+                {given->iterations, "--iterations"},
+                {given->warmup, "--warmup"},
+                {options->seed_given, "--seed"},
+                {options->profile, "--calibrate"}};
     for (size_t i = 0; i < sizeof mine / sizeof *mine; i++)
         if (mine[i].given)
             diagnostics_add(diag, "%s has no effect without --hw", mine[i].name);
@@ -85,6 +89,7 @@ static void judge_calibration(struct options *options, const struct given_option
     forbid(diag, options->overrides.count, "--set", mode);
     forbid_results(options, given, mode, diag);
     forbid(diag, given->compute, "--compute", mode);
+    forbid(diag, options->collectives != COLLECTIVES_DEFAULT, "--collectives", mode);
     forbid(diag, given->iterations, "--iterations", mode);
     forbid(diag, given->warmup, "--warmup", mode);
     forbid(diag, options->seed_given, "--seed", mode);

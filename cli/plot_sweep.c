@@ -192,15 +192,22 @@ static char *make_title(const json_t *keys, const json_t *run)
     static const struct {
         const char *section, *key, *before, *after;
     } parts[] = {
-        {"model", "name", "", ""},         {"model", "dtype", "", ""},       {"workload", "seq_len", "", " tokens"},
-        {"workload", "mask", "", ""},      {"workload", "pass", "", ""},     {"parallel", "cp", "cp ", ""},
-        {"schedule", "algorithm", "", ""}, {"schedule", "sharding", "", ""},
+        {"model", "name", "", ""},
+        {"model", "dtype", "", ""},
+        {"workload", "seq_len", "", " tokens"},
+        {"workload", "new_tokens", "", " of them new"},
+        {"workload", "mask", "", ""},
+        {"workload", "pass", "", ""},
+        {"parallel", "cp", "cp ", ""},
+        {"schedule", "algorithm", "", ""},
+        {"schedule", "sharding", "", ""},
     };
     char *title = memory_text("");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         const char *key = strcmp(parts[i].key, "name") == 0 ? "preset" : parts[i].key; /* which gives the name */
         char *value = effective_value(run, parts[i].section, parts[i].key);
-        if (*value && !is_swept(keys, parts[i].section, key)) {
+        bool nothing = *value == '\0' || (strcmp(key, "new_tokens") == 0 && strcmp(value, "0") == 0);
+        if (!nothing && !is_swept(keys, parts[i].section, key)) {
             char *part = memory_format("%s%s%s", parts[i].before, value, parts[i].after);
             title = joined(title, ", ", part);
             free(part);

@@ -18,12 +18,15 @@ static double attention_seconds(const struct prediction *prediction, uint32_t in
 {
     const struct program *program = &prediction->programs[instance % prediction->placement.cp];
     const struct moment *moments = prediction->timeline.moments[instance];
-    double seconds = 0;
+    struct intervals attention = {0}; /* two compute streams have launches in common with work */
     for (uint32_t i = 0; i < program->n_ops; i++) {
         const struct op *op = &program->ops[i];
         if (op_is_compute(op) && op_is_attention(op))
-            seconds += moments[i].end - moments[i].begin;
+            intervals_add(&attention, moments[i].move, moments[i].end);
     }
+    intervals_unite(&attention);
+    double seconds = intervals_seconds(&attention);
+    intervals_fini(&attention);
     return seconds;
 }
 

@@ -62,7 +62,7 @@ static void place_op(struct lane lanes[LANES], const struct op *op, struct momen
         intervals_add(&lanes[paint == GRADIENT ? LANE_GRADIENT : LANE_EXCHANGE].sets[paint], moment.begin, moment.end);
         return;
     }
-    intervals_add(&lanes[LANE_COMPUTE].sets[op_is_attention(op) ? ATTENTION : OTHER_COMPUTE], moment.begin, moment.end);
+    intervals_add(&lanes[LANE_COMPUTE].sets[op_is_attention(op) ? ATTENTION : OTHER_COMPUTE], moment.move, moment.end);
 }
 
 static void lanes_init(struct lane lanes[LANES], const struct prediction *prediction, uint32_t instance)

@@ -207,6 +207,7 @@ enum prediction_status prediction_prepare_schedule(struct prediction *prediction
         fine = false;
     if (!fine)
         return PREDICTION_BAD_INPUT;
+    placement_permute(&prediction->placement, prediction->schedule.place_of_rank);
     prediction->programs = schedule_build_all(&prediction->schedule);
     prediction->made |= MADE_PROGRAMS;
     return checker_check(&prediction->schedule, prediction->programs, diag) ? PREDICTION_DONE : PREDICTION_FAILED;

@@ -48,18 +48,29 @@ void summary_mask(const struct mask *mask, char *text, size_t size)
     }
 }
 
+void summary_tokens(const struct experiment *experiment, char *text, size_t size)
+{
+    snprintf(text, size, "%s tokens", text_of_count(experiment->seq_len).text);
+    if (experiment->new_tokens)
+        append(text, size, ", %s of them new", text_of_count(experiment->new_tokens).text);
+}
+
 const char *summary_sharding(enum sharding_kind kind)
 {
-    static const char *const names[] = {"contiguous", "zigzag", "striped", "explicit shards"};
+    static const char *const names[] = {
+        [SHARDING_CONTIGUOUS] = "contiguous",    [SHARDING_ZIGZAG] = "zigzag",
+        [SHARDING_STRIPED] = "striped",          [SHARDING_PER_DOCUMENT] = "zigzag per document",
+        [SHARDING_EXPLICIT] = "explicit shards",
+    };
     return names[kind];
 }
 
 void summary_experiment(const struct experiment *experiment, char *text, size_t size)
 {
-    char mask[64];
+    char mask[64], tokens[96];
     summary_mask(&experiment->mask, mask, sizeof mask);
-    snprintf(text, size, "%s %s, %s tokens", experiment->model.name, dtype_name(experiment->dtype),
-             text_of_count(experiment->seq_len).text);
+    summary_tokens(experiment, tokens, sizeof tokens);
+    snprintf(text, size, "%s %s, %s", experiment->model.name, dtype_name(experiment->dtype), tokens);
     if (experiment->batch > 1)
         append(text, size, " x %" PRIu32, experiment->batch);
     append(text, size, ", %s, %s, ", mask, experiment->train ? "train" : "forward");

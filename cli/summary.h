@@ -18,6 +18,9 @@ void summary_device(const struct device *device, char *text, size_t size);
 /* "64 query heads, 8 KV heads, head dim 128" */
 void summary_transformer(const struct transformer *transformer, char *text, size_t size);
 
+/* "131,072 tokens"; on a cached prefix "131,072 tokens, 32,768 of them new" */
+void summary_tokens(const struct experiment *experiment, char *text, size_t size);
+
 /* "causal mask", "window of 4096", "7 documents" */
 void summary_mask(const struct mask *mask, char *text, size_t size);
 const char *summary_sharding(enum sharding_kind kind);

@@ -89,9 +89,8 @@ static void add_headers(struct text_table *table, const json_t *keys, const stru
     text_table_column(table, true, "fits");
 }
 
-static void add_point(struct text_table *table, const json_t *sweep, size_t index, const struct columns *columns)
+void sweep_table_add_settings(struct text_table *table, const json_t *sweep, const json_t *point)
 {
-    const json_t *point = json_array_get(json_object_get(sweep, "points"), index), *step = sweep_step(point);
     size_t i;
     json_t *key;
     json_array_foreach(json_object_get(sweep, "keys"), i, key)
@@ -102,6 +101,12 @@ static void add_point(struct text_table *table, const json_t *sweep, size_t inde
         else
             text_table_cell(table, "%.17g", json_number_value(value));
     }
+}
+
+static void add_point(struct text_table *table, const json_t *sweep, size_t index, const struct columns *columns)
+{
+    const json_t *point = json_array_get(json_object_get(sweep, "points"), index), *step = sweep_step(point);
+    sweep_table_add_settings(table, sweep, point);
     text_table_cell(table, "%s", sweep_is_best(sweep, index) ? "*" : "");
     if (!step) {
         text_table_cell(table, "no run");

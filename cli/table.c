@@ -20,15 +20,18 @@
 static void write_question(const struct prediction *p, FILE *stream)
 {
     const struct experiment *x = &p->experiment;
-    char shape[96], mask[64];
+    char shape[96], mask[64], tokens[96];
     summary_transformer(&x->model, shape, sizeof shape);
     summary_mask(&x->mask, mask, sizeof mask);
     fprintf(stream, "model     %s: %s, %s\n", x->model.name, shape, dtype_name(x->dtype));
-    fprintf(stream, "workload  %s tokens, batch %" PRIu32 ", %s, attention of one layer %s\n",
-            text_of_count(x->seq_len).text, x->batch, mask, x->train ? "forward and backward" : "forward");
-    fprintf(stream, "schedule  %s, %s, overlap %s; cp %" PRIu32 ", tp %" PRIu32 ", dp %" PRIu32 "\n", x->algorithm,
-            summary_sharding(x->sharding), x->overlap ? "on" : "off", x->degree[PARALLEL_CP], x->degree[PARALLEL_TP],
-            x->degree[PARALLEL_DP]);
+    summary_tokens(x, tokens, sizeof tokens);
+    fprintf(stream, "workload  %s, batch %" PRIu32 ", %s, attention of one layer %s\n", tokens, x->batch, mask,
+            x->train ? "forward and backward" : "forward");
+    fprintf(stream, "schedule  %s, ", x->algorithm);
+    if (p->schedule.sharding.joined > 1 && p->schedule.sharding.joined < p->schedule.ranks)
+        fprintf(stream, "heads traded in groups of %" PRIu32 ", ", p->schedule.sharding.joined);
+    fprintf(stream, "%s, overlap %s; cp %" PRIu32 ", tp %" PRIu32 ", dp %" PRIu32 "\n", summary_sharding(x->sharding),
+            x->overlap ? "on" : "off", x->degree[PARALLEL_CP], x->degree[PARALLEL_TP], x->degree[PARALLEL_DP]);
     if (p->measured) {
         measured_write_machine(p->measured, stream);
         measured_write_verification(p->measured, stream);
@@ -331,6 +334,8 @@ static void add_step(struct text_table *table, const struct step_row *step, stru
     text_table_cell(table, "%" PRIu32, step->step);
     if (step->key_owner == BLOCK_ALL)
         text_table_cell(table, "all");
+    else if (block_is_joined(step->key_owner))
+        text_table_cell(table, "group %" PRIu32, step->key_owner & ~BLOCK_JOINED);
     else
         text_table_cell(table, "%" PRIu32, step->key_owner);
     text_table_count(table, step->query_rows);

@@ -2,11 +2,13 @@
  *
  * A process per rank, a thread per stream, a complete event ("ph":"X") per operation. Slices of one thread must nest,
  * and messages posted together overlap: a stream whose operations overlap gets further threads of its own, and an
- * operation goes to the first that is free. Written event by event, so that nothing grows with the size of the run.
+ * operation goes to the first that is free. A kernel that waits for one of the other compute stream is shown from when
+ * it has its turn. Written event by event, so that nothing grows with the size of the run.
  *
  * Format: "Trace Event Format", Google, https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
  */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,30 +16,39 @@
 #include "models/base/memory.h"
 
 /* Threads of one stream: when each is free again. */
-struct lanes {
+struct threads {
     double *free_at;
     size_t count, capacity;
 };
 
-#define LANES_MAX 10000 /* thread ids of one stream */
+/* The first thread id of each stream: viewers list them in this order. */
+static const size_t first_thread[STREAM_COUNT] = {
+    [STREAM_COMPUTE] = 0, [STREAM_COMPUTE_2] = 5000, [STREAM_EXCHANGE] = 10000, [STREAM_GRADIENT] = 20000};
 
-static size_t take_lane(struct lanes *lanes, struct moment moment)
+static size_t take_thread(struct threads *threads, double begin, double end)
 {
-    size_t lane = 0;
-    while (lane < lanes->count && lanes->free_at[lane] > moment.begin)
-        lane++;
-    if (lane == lanes->count) {
-        memory_grow(lanes->free_at, lanes->count, lanes->capacity);
-        lanes->count++;
+    size_t thread = 0;
+    while (thread < threads->count && threads->free_at[thread] > begin)
+        thread++;
+    if (thread == threads->count) {
+        memory_grow(threads->free_at, threads->count, threads->capacity);
+        threads->count++;
     }
-    lanes->free_at[lane] = moment.end;
-    return lane;
+    threads->free_at[thread] = end;
+    return thread;
 }
 
 struct trace {
     FILE *stream;
+    const struct schedule *schedule;
     bool first;
 };
+
+/* When an operation is shown to begin. */
+static double shown_begin(const struct op *op, struct moment moment)
+{
+    return op_is_message(op) ? moment.begin : moment.move;
+}
 
 static void begin_event(struct trace *trace)
 {
@@ -72,32 +83,75 @@ static const char *carried(const struct program *program, const struct op *op)
     return tensor_name(tensor);
 }
 
-/* What an operation is called: its kind and the one thing that tells it from its like: "attend k3", "send KV to 1". */
-static void short_name(const struct program *program, const struct op *op, char *text, size_t size)
+static void append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void append(char *text, size_t size, const char *format, ...)
 {
-    const char *kind = op_kind_name((enum op_kind)op->kind);
+    size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, size - used, format, arguments);
+    va_end(arguments);
+}
+
+/* " k3", or " kg1" where the block is of joined ranks; nothing for that of all. */
+static void append_owner(char *text, size_t size, char side, uint32_t owner)
+{
+    if (owner != BLOCK_ALL)
+        append(text, size, " %c%s%" PRIu32, side, block_is_joined(owner) ? "g" : "", owner & ~BLOCK_JOINED);
+}
+
+/* Whether queries are the rank's own, or of the group that it is joined to. */
+static bool are_own(const struct schedule *schedule, uint32_t rank, uint32_t owner)
+{
+    return owner == rank ||
+           (block_is_joined(owner) && owner == block_joined(sharding_group_of(&schedule->sharding, rank)));
+}
+
+/* "h8-15" and "b2" for heads and batch items, each only where these are not all. */
+static void append_lanes(char *text, size_t size, const struct schedule *schedule, struct lanes lanes)
+{
+    struct lanes all = schedule->lanes;
+    if (lanes.heads == 0 || lanes.items == 0)
+        return;
+    if (lanes.heads < all.heads)
+        append(text, size, lanes.heads > 1 ? " h%" PRIu32 "-%" PRIu32 : " h%" PRIu32, lanes.head,
+               lanes.head + lanes.heads - 1);
+    if (lanes.items < all.items)
+        append(text, size, lanes.items > 1 ? " b%" PRIu32 "-%" PRIu32 : " b%" PRIu32, lanes.item,
+               lanes.item + lanes.items - 1);
+}
+
+/* What an operation is called: its kind and what tells it from its like: "attend k3", "attend q2 k0 h8-15",
+ * "send KV to 1", "split-rows Q". */
+static void short_name(const struct trace *trace, const struct program *program, const struct op *op, char *text,
+                       size_t size)
+{
+    snprintf(text, size, "%s", op_kind_name((enum op_kind)op->kind));
     if (op_is_message(op)) {
-        snprintf(text, size, "%s %s %s %" PRIu32, kind, carried(program, op), op->kind == OP_SEND ? "to" : "from",
-                 op->peer);
-    } else if (op_is_attention(op) && op->k.owner != BLOCK_ALL) {
-        snprintf(text, size, "%s k%" PRIu32, kind, op->k.owner);
-    } else {
-        snprintf(text, size, "%s", kind);
+        append(text, size, " %s %s %" PRIu32, carried(program, op), op->kind == OP_SEND ? "to" : "from", op->peer);
+    } else if (op_is_attention(op)) {
+        if (!are_own(trace->schedule, program->rank, op->q.owner))
+            append_owner(text, size, 'q', op->q.owner);
+        append_owner(text, size, 'k', op->k.owner);
+    } else if (op_is_layout(op)) {
+        append(text, size, " %s", tensor_name((enum tensor)program->buffers[*program_writes(program, op)].tensor));
     }
+    append_lanes(text, size, trace->schedule, op->lanes);
 }
 
 static void write_op(struct trace *trace, uint32_t process, size_t thread, const struct program *program,
                      uint32_t index, struct moment moment)
 {
     const struct op *op = &program->ops[index];
-    char name[64];
-    short_name(program, op, name, sizeof name);
+    char name[96];
+    double begin = shown_begin(op, moment);
+    short_name(trace, program, op, name, sizeof name);
     begin_event(trace);
     fprintf(trace->stream,
             "{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"%s\",\"pid\":%" PRIu32
             ",\"tid\":%zu,\"ts\":%.17g,\"dur\":%.17g,\"args\":{\"op\":%" PRIu32,
-            name, phase_name(program_phase(program, index)), process, thread, moment.begin * 1e6,
-            (moment.end - moment.begin) * 1e6, index);
+            name, phase_name(program_phase(program, index)), process, thread, begin * 1e6, (moment.end - begin) * 1e6,
+            index);
     write_block(trace->stream, "q", op->q);
     write_block(trace->stream, "k", op->k);
     if (op_is_message(op))
@@ -105,6 +159,11 @@ static void write_op(struct trace *trace, uint32_t process, size_t thread, const
                 op->peer, op->bytes, traffic_name((enum traffic)op->traffic), moment.move * 1e6);
     else if (op_is_attention(op))
         fprintf(trace->stream, ",\"pairs\":%" PRIu64, op->pairs);
+    if (op->collective)
+        fprintf(trace->stream, ",\"collective\":\"%s\"",
+                collective_call_name((enum collective_call)program->collectives[op->collective - 1].call));
+    if (begin > moment.begin)
+        fprintf(trace->stream, ",\"ready_at\":%.17g", moment.begin * 1e6);
     fputs("}}", trace->stream);
 }
 
@@ -117,28 +176,28 @@ static void write_instance(struct trace *trace, uint32_t instance, uint32_t cp, 
     else
         snprintf(name, sizeof name, "rank %" PRIu32, instance % cp);
     write_name(trace, "process_name", instance, 0, name);
-    struct lanes lanes[STREAM_COUNT] = {0};
+    struct threads threads[STREAM_COUNT] = {0};
     for (uint32_t i = 0; i < program->n_ops; i++) {
         uint8_t stream = program->ops[i].stream;
-        size_t lane = take_lane(&lanes[stream], moments[i]);
-        write_op(trace, instance, (size_t)stream * LANES_MAX + lane, program, i, moments[i]);
+        size_t thread = take_thread(&threads[stream], shown_begin(&program->ops[i], moments[i]), moments[i].end);
+        write_op(trace, instance, first_thread[stream] + thread, program, i, moments[i]);
     }
     for (int stream = 0; stream < STREAM_COUNT; stream++) {
-        for (size_t lane = 0; lane < lanes[stream].count; lane++) {
-            if (lane)
-                snprintf(name, sizeof name, "%s (%zu)", stream_name((enum stream)stream), lane + 1);
+        for (size_t thread = 0; thread < threads[stream].count; thread++) {
+            if (thread)
+                snprintf(name, sizeof name, "%s (%zu)", stream_name((enum stream)stream), thread + 1);
             else
                 snprintf(name, sizeof name, "%s", stream_name((enum stream)stream));
-            write_name(trace, "thread_name", instance, (size_t)stream * LANES_MAX + lane, name);
+            write_name(trace, "thread_name", instance, first_thread[stream] + thread, name);
         }
-        free(lanes[stream].free_at);
+        free(threads[stream].free_at);
     }
 }
 
 bool trace_write(const struct prediction *prediction, FILE *stream)
 {
     uint32_t cp = prediction->placement.cp;
-    struct trace trace = {stream, true};
+    struct trace trace = {stream, &prediction->schedule, true};
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", stream);
     for (uint32_t i = 0; i < prediction->timeline.n_instances; i++)
         write_instance(&trace, i, cp, prediction->placement.groups, &prediction->programs[i % cp],

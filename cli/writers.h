@@ -33,6 +33,9 @@ void csv_write_text(const char *text, FILE *stream);
 
 /* A sweep as a table: one row a point, swept keys first, best point marked. */
 bool sweep_table_write(const json_t *sweep, FILE *stream);
+struct text_table;
+/* Appends a cell with the point's value of each swept key. */
+void sweep_table_add_settings(struct text_table *table, const json_t *sweep, const json_t *point);
 
 /* Chrome / Perfetto trace events (JSON): a process per rank, a thread per stream, one complete event per operation with
  * its blocks, bytes and pairs as arguments; microseconds. */

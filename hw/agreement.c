@@ -37,6 +37,7 @@ static struct note note_of(const struct agreement_side *side)
         experiment_each_value(side->experiment, hash_value, &mine.question);
     if (side->compute)
         hash_text(&mine.question, side->compute);
+    hash_text(&mine.question, (const char[]){(char)('0' + side->collectives), '\0'});
     gethostname(mine.host, sizeof mine.host - 1);
     if (side->own->count)
         snprintf(mine.problem, sizeof mine.problem, "%s", side->own->lines[0]);

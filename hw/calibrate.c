@@ -1,3 +1,4 @@
+/* calibrate.c - the order of a calibration: attention, steps, links, then the files that say so. */
 #include "hw/calibrate.h"
 
 #include <stdio.h>

@@ -179,7 +179,7 @@ static bool measure_launch(int repeats, struct measured *launch, struct diagnost
         return false;
     struct program *programs = schedule_build_all(&schedule);
     struct compute *compute = compute_cpu.open(&schedule, 0, diag);
-    bool good = compute && transport_local.open(1, &end, &n_ends, &first_rank, diag);
+    bool good = compute && transport_local.open(1, NULL, &end, &n_ends, &first_rank, diag);
     if (good) {
         struct executor *executor = executor_create(&schedule, programs, &compute_cpu, compute, &transport_local, end);
         good = run_tiny(executor, programs, repeats, launch);

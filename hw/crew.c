@@ -36,7 +36,7 @@ bool crew_run(const char *name, uint32_t ranks, bool (*work)(const struct crew *
     if (!transport)
         return false;
     struct transport **ends = memory_zeroed(ranks, sizeof *ends);
-    bool good = transport->open(ranks, ends, &n_ends, &first_rank, diag);
+    bool good = transport->open(ranks, NULL, ends, &n_ends, &first_rank, diag);
     *speaks = first_rank == 0;
     if (good) {
         struct crew *crews = memory_zeroed(n_ends, sizeof *crews);

@@ -13,8 +13,9 @@
 #include "models/base/diagnostics.h"
 #include "models/schedule/schedule.h"
 
-/* Largest sequence (x heads) that is worth printing. */
+/* Largest sequence (x heads) that is worth printing, and the most of them. */
 #define EVENTS_SEQ_LEN_MAX 64
+#define EVENTS_BATCH_MAX 8
 
 /* Whether the case is small enough to print; says what is too large. */
 bool events_check(const struct schedule *schedule, struct diagnostics *diag);

@@ -11,16 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hw/inputs.h"
-#include "hw/layout.h"
+#include "hw/message_chunks.h"
+#include "hw/packing.h"
 #include "models/base/memory.h"
 
 #define POISON 0xff   /* NaN in fp32 and in bf16 */
 #define STAND_IN 0x3c /* a small number in both, for what no message brings */
 
 struct in_flight {
-    uint32_t op;
+    uint32_t op; /* of a call: the first of its collective */
     int request;
+    size_t packing;
 };
 
 struct executor {
@@ -30,6 +31,7 @@ struct executor {
     struct compute *compute;
     const struct transport_ops *transport_ops;
     struct transport *end;
+    const struct rank_calls *calls; /* NULL: collectives are messages and sums like others */
     struct stream_order order;
     struct rank_memory memory;
     struct rank_record record;
@@ -38,26 +40,17 @@ struct executor {
     /* the run under way */
     const struct executor_step *step;
     struct stream_progress progress;
+    /* When the next operation of a compute stream became ready, on a clock of ready_count; 0: it is not. */
+    uint64_t ready_since[STREAM_COUNT];
+    uint64_t ready_count;
     enum phase phase;
     uint32_t left; /* operations of the phase */
     struct in_flight *in_flight;
     size_t n_in_flight, in_flight_capacity;
+    struct packings packings;
     double moved_at; /* when anything last finished */
     bool failed;
 };
-
-const char *output_name(enum output output)
-{
-    static const char *const names[OUTPUT_COUNT] = {"O", "LSE", "dQ", "dK", "dV"};
-    return names[output];
-}
-
-void outputs_fini(struct outputs *outputs)
-{
-    for (int i = 0; i < OUTPUT_COUNT; i++)
-        free(outputs->tensors[i]);
-    *outputs = (struct outputs){0};
-}
 
 struct executor *executor_create(const struct schedule *schedule, const struct program *program,
                                  const struct compute_ops *compute_ops, struct compute *compute,
@@ -86,7 +79,18 @@ void executor_destroy(struct executor *x)
     stream_order_fini(&x->order);
     free(x->record.moments);
     free(x->in_flight);
+    packings_fini(&x->packings);
     free(x);
+}
+
+void executor_use_calls(struct executor *x, const struct rank_calls *calls)
+{
+    x->calls = calls;
+}
+
+const struct stream_order *executor_order(const struct executor *x)
+{
+    return &x->order;
 }
 
 const struct rank_record *executor_record(const struct executor *x)
@@ -114,22 +118,9 @@ static bool stopped(struct executor *x)
 
 /* ---- memory ---- */
 
-static void write_input(struct executor *x, const struct buffer *buffer, void *memory, uint32_t array, enum input input)
+static struct rank_tensors tensors_of(const struct executor *x)
 {
-    struct layout layout = layout_of(x->schedule, buffer);
-    uint64_t bytes = layout.arrays[array].row_bytes;
-    struct block shard = {x->program->rank, 0, (uint32_t)buffer->rows};
-    struct span spans[SHARD_SPANS_MAX];
-    uint32_t n_spans = sharding_block_spans(&x->schedule->sharding, shard, spans);
-    char *target = layout_rows(&layout, buffer, memory, array, shard), *row = memory_zeroed(1, bytes);
-    for (uint32_t s = 0; s < n_spans; s++) {
-        for (uint64_t i = 0; i < spans[s].count; i++, target += bytes) {
-            input_row(x->step->seed, input, spans[s].first + i * spans[s].stride, 0,
-                      bytes / dtype_bytes((enum dtype)buffer->dtype), (enum dtype)buffer->dtype, row);
-            x->compute_ops->write(x->compute, target, row, bytes);
-        }
-    }
-    free(row);
+    return (struct rank_tensors){x->schedule, x->program, x->compute_ops, x->compute, x->memory.memory};
 }
 
 static void fill_new(void *context, uint32_t index)
@@ -137,11 +128,9 @@ static void fill_new(void *context, uint32_t index)
     struct executor *x = context;
     const struct buffer *buffer = &x->program->buffers[index];
     void *memory = x->memory.memory[index];
-    if (rank_memory_is_input(buffer) && buffer->tensor == TENSOR_KV) {
-        write_input(x, buffer, memory, 0, INPUT_K);
-        write_input(x, buffer, memory, 1, INPUT_V);
-    } else if (rank_memory_is_input(buffer)) {
-        write_input(x, buffer, memory, 0, buffer->tensor == TENSOR_Q ? INPUT_Q : INPUT_DO);
+    if (rank_memory_is_input(buffer)) {
+        const struct rank_tensors tensors = tensors_of(x);
+        rank_tensors_write_input(&tensors, x->step->seed, index);
     } else if (x->step->mode != RUN_ALL) {
         x->compute_ops->fill(x->compute, memory, STAND_IN, buffer->bytes);
     } else if (x->step->poison) {
@@ -159,39 +148,6 @@ static void go_to_point(struct executor *x, uint32_t point)
 
 /* ---- operations ---- */
 
-static void finish_op(struct executor *x, uint32_t op)
-{
-    x->record.moments[op].end = x->moved_at = seconds_now();
-    x->left--;
-    bool freed = streams_finish(&x->order, &x->progress, op);
-    if (freed && x->program->ops[op].stream == STREAM_COMPUTE)
-        go_to_point(x, x->memory.lifetimes.starts[op] + 1);
-}
-
-static void begin_op(struct executor *x, uint32_t op)
-{
-    x->record.moments[op].begin = x->record.moments[op].move = seconds_now();
-}
-
-static void post_message(struct executor *x, uint32_t index)
-{
-    const struct op *op = &x->program->ops[index];
-    bool sends = op->kind == OP_SEND;
-    uint32_t buffer = sends ? *program_reads(x->program, op) : *program_writes(x->program, op);
-    struct layout layout = layout_of(x->schedule, &x->program->buffers[buffer]);
-    struct block block = layout_block(x->schedule, x->program, op, !sends, 0);
-    struct piece_of_memory pieces[PIECES_MAX];
-    uint32_t n = layout_pieces(&layout, &x->program->buffers[buffer], x->memory.memory[buffer], block,
-                               (enum part)op->part, pieces);
-    struct wire_count *wire = &x->record.wire;
-    for (uint32_t i = 0; i < n; i++)
-        (sends ? wire->sent_bytes : wire->received_bytes)[op->traffic] += pieces[i].bytes;
-    (sends ? wire->sent_messages : wire->received_messages)[op->traffic]++;
-    memory_grow(x->in_flight, x->n_in_flight, x->in_flight_capacity);
-    int request = x->transport_ops->post(x->end, sends, op->peer, (enum stream)op->stream, pieces, n);
-    x->in_flight[x->n_in_flight++] = (struct in_flight){index, request};
-}
-
 /* The operation that `stream` would start next in this phase, or NULL. */
 static const struct op *next_op(const struct executor *x, enum stream stream)
 {
@@ -202,13 +158,145 @@ static const struct op *next_op(const struct executor *x, enum stream stream)
     return &x->program->ops[*ops];
 }
 
+/* Notes which compute streams have become ready since the last time. */
+static void note_ready(struct executor *x)
+{
+    for (int s = 0; s < STREAM_COUNT; s++) {
+        if (!stream_computes((enum stream)s) || x->ready_since[s])
+            continue;
+        const struct op *op = next_op(x, (enum stream)s);
+        if (op && streams_held_up_by(&x->order, &x->progress, (uint32_t)(op - x->program->ops)) == STREAM_COUNT)
+            x->ready_since[s] = ++x->ready_count;
+    }
+}
+
+static void finish_op(struct executor *x, uint32_t op)
+{
+    x->record.moments[op].end = x->moved_at = seconds_now();
+    x->left--;
+    bool freed = streams_finish(&x->order, &x->progress, op);
+    note_ready(x);
+    if (freed && x->program->ops[op].stream == STREAM_COMPUTE)
+        go_to_point(x, x->memory.lifetimes.starts[op] + 1);
+}
+
+static void begin_op(struct executor *x, uint32_t op)
+{
+    x->record.moments[op].begin = x->record.moments[op].move = seconds_now();
+}
+
+static void *memory_of_message(const struct executor *x, const struct op *op)
+{
+    bool sends = op->kind == OP_SEND;
+    return x->memory.memory[sends ? *program_reads(x->program, op) : *program_writes(x->program, op)];
+}
+
+static void count_message(struct executor *x, const struct op *op, uint64_t bytes)
+{
+    struct wire_count *wire = &x->record.wire;
+    bool sends = op->kind == OP_SEND;
+    (sends ? wire->sent_bytes : wire->received_bytes)[op->traffic] += bytes;
+    (sends ? wire->sent_messages : wire->received_messages)[op->traffic]++;
+}
+
+static void add_in_flight(struct executor *x, struct in_flight flight)
+{
+    memory_grow(x->in_flight, x->n_in_flight, x->in_flight_capacity);
+    x->in_flight[x->n_in_flight++] = flight;
+}
+
+static void post_message(struct executor *x, uint32_t index)
+{
+    const struct op *op = &x->program->ops[index];
+    bool sends = op->kind == OP_SEND;
+    struct piece_of_memory pieces[PIECES_MAX];
+    size_t packing;
+    uint32_t n = packing_begin(&x->packings, x->compute_ops, x->compute, x->schedule, x->program, op,
+                               memory_of_message(x, op), pieces, &packing);
+    count_message(x, op, message_bytes(pieces, n));
+    int request = x->transport_ops->post(x->end, sends, op->peer, (enum stream)op->stream, pieces, n);
+    add_in_flight(x, (struct in_flight){index, request, packing});
+}
+
+/* ---- collectives as calls ---- */
+
+static bool is_call(const struct executor *x, const struct op *op)
+{
+    return x->calls && op->collective;
+}
+
+/* All operations of a collective finish at once. */
+static void finish_call(struct executor *x, const struct collective *collective)
+{
+    enum stream stream = (enum stream)collective->stream;
+    double now = x->moved_at = seconds_now();
+    for (uint32_t i = collective->first_op; i < collective->end_op; i++) {
+        struct moment *moment = &x->record.moments[i];
+        const uint32_t *ops;
+        if (!x->progress.streams[stream].pending)
+            streams_start(&x->order, &x->progress, stream, x->phase, &ops); /* nothing holds it up any more */
+        streams_finish(&x->order, &x->progress, i);
+        moment->end = now;
+        if (!op_is_message(&x->program->ops[i]))
+            moment->begin = moment->move = now;
+    }
+    x->left -= collective->end_op - collective->first_op;
+    note_ready(x);
+    if (stream == STREAM_COMPUTE)
+        go_to_point(x, x->memory.lifetimes.starts[collective->end_op - 1] + 1);
+}
+
+/* Posts the call of the collective that `stream` is at; false if it may not start yet. */
+static bool start_call(struct executor *x, enum stream stream, const struct op *op)
+{
+    const struct collective *collective = &x->program->collectives[op->collective - 1];
+    const uint32_t *ops, first = collective->first_op, last = collective->end_op - 1;
+    if (!rank_calls_may_post(x->calls, &x->progress, op->collective - 1) ||
+        !streams_start(&x->order, &x->progress, stream, x->phase, &ops))
+        return false;
+    x->ready_since[stream] = 0;
+    if (stream == STREAM_COMPUTE)
+        for (uint32_t point = x->memory.lifetimes.starts[first]; point <= x->memory.lifetimes.starts[last]; point++)
+            go_to_point(x, point);
+    if (x->failed)
+        return true;
+    for (uint32_t i = first; i <= last; i++) {
+        const struct op *member = &x->program->ops[i];
+        begin_op(x, i);
+        if (op_is_message(member) && x->step->mode != RUN_COMPUTE)
+            count_message(x, member, member->bytes);
+    }
+    if (x->step->mode == RUN_COMPUTE)
+        finish_call(x, collective);
+    else
+        add_in_flight(
+            x, (struct in_flight){first, rank_calls_post(x->calls, op->collective - 1, x->memory.memory), NOT_PACKED});
+    return true;
+}
+
+static void finish_message(struct executor *x, const struct in_flight *flight)
+{
+    const struct op *op = &x->program->ops[flight->op];
+    if (is_call(x, op)) {
+        finish_call(x, &x->program->collectives[op->collective - 1]);
+        return;
+    }
+    packing_end(&x->packings, x->compute_ops, x->compute, x->schedule, x->program, op, memory_of_message(x, op),
+                flight->packing);
+    finish_op(x, flight->op);
+}
+
 static bool start_group(struct executor *x, enum stream stream)
 {
     const struct op *op = next_op(x, stream);
     const uint32_t *ops;
     uint32_t count = 0;
+    if (op && is_call(x, op))
+        return start_call(x, stream, op);
     if (op && op_is_message(op))
         count = streams_start(&x->order, &x->progress, stream, x->phase, &ops);
+    if (count)
+        x->ready_since[stream] = 0;
     if (count && stream == STREAM_COMPUTE)
         go_to_point(x, x->memory.lifetimes.starts[*ops]);
     for (uint32_t i = 0; i < count && !x->failed; i++) {
@@ -221,7 +309,7 @@ static bool start_group(struct executor *x, enum stream stream)
     return count > 0;
 }
 
-/* Posts every group of messages that may be posted now. */
+/* Posts every group of messages, and every call, that may be posted now. */
 static void start_messages(struct executor *x)
 {
     bool started = true;
@@ -243,7 +331,7 @@ static bool progress_messages(struct executor *x)
             continue;
         }
         x->in_flight[i] = x->in_flight[--x->n_in_flight];
-        finish_op(x, flight.op);
+        finish_message(x, &flight);
         finished = true;
     }
     if (finished)
@@ -256,16 +344,34 @@ static void between_tiles(void *context)
     progress_messages(context);
 }
 
+/* The streams in the order in which local operations are started: kernels of the compute streams take turns as they
+ * become ready, those that become ready together in the order of their numbers. */
+static void order_streams(struct executor *x, enum stream order[STREAM_COUNT])
+{
+    note_ready(x);
+    uint64_t first = x->ready_since[STREAM_COMPUTE], second = x->ready_since[STREAM_COMPUTE_2];
+    bool swapped = second && (!first || second < first);
+    int n = 0;
+    for (int s = STREAM_COUNT; s-- > 0;)
+        if (!stream_computes((enum stream)s))
+            order[n++] = (enum stream)s;
+    order[n++] = swapped ? STREAM_COMPUTE_2 : STREAM_COMPUTE;
+    order[n] = swapped ? STREAM_COMPUTE : STREAM_COMPUTE_2;
+}
+
 /* Runs one local operation, if one may start. */
 static bool run_local(struct executor *x)
 {
-    static const enum stream order[STREAM_COUNT] = {STREAM_GRADIENT, STREAM_EXCHANGE, STREAM_COMPUTE};
+    enum stream order[STREAM_COUNT];
     const uint32_t *ops;
     uint32_t count = 0;
+    order_streams(x, order);
     for (int i = 0; i < STREAM_COUNT && count == 0; i++) {
         const struct op *op = next_op(x, order[i]);
-        if (op && !op_is_message(op))
+        if (op && !op_is_message(op) && !is_call(x, op))
             count = streams_start(&x->order, &x->progress, order[i], x->phase, &ops);
+        if (count)
+            x->ready_since[order[i]] = 0;
     }
     if (count == 0)
         return false;
@@ -326,57 +432,14 @@ static bool run_phase(struct executor *x, enum phase phase)
     return !stopped(x);
 }
 
-/* ---- outputs ---- */
-
-static float *read_array(struct executor *x, uint32_t index, uint32_t array)
-{
-    const struct buffer *buffer = &x->program->buffers[index];
-    struct layout layout = layout_of(x->schedule, buffer);
-    uint64_t bytes = buffer->rows * layout.arrays[array].row_bytes, size = dtype_bytes((enum dtype)buffer->dtype);
-    float *numbers = memory_zeroed(bytes / size, sizeof *numbers);
-    if (bytes == 0)
-        return numbers;
-    char *raw = memory_zeroed(1, bytes);
-    x->compute_ops->read(x->compute, raw, (char *)x->memory.memory[index] + layout.arrays[array].offset, bytes);
-    for (uint64_t i = 0; i < bytes / size; i++)
-        numbers[i] =
-            buffer->dtype == DTYPE_BF16 ? bf16_to_float(((uint16_t *)(void *)raw)[i]) : ((float *)(void *)raw)[i];
-    free(raw);
-    return numbers;
-}
-
-static void read_outputs(struct executor *x, struct outputs *outputs)
-{
-    *outputs = (struct outputs){0};
-    for (uint32_t b = 0; b < x->program->n_buffers; b++) {
-        if (x->program->buffers[b].role != ROLE_RESIDENT)
-            continue;
-        switch (x->program->buffers[b].tensor) {
-        case TENSOR_O:
-            outputs->tensors[OUTPUT_O] = read_array(x, b, 0);
-            break;
-        case TENSOR_LSE:
-            outputs->tensors[OUTPUT_LSE] = read_array(x, b, 0);
-            break;
-        case TENSOR_DQ:
-            outputs->tensors[OUTPUT_DQ] = read_array(x, b, 0);
-            break;
-        case TENSOR_DKV:
-            outputs->tensors[OUTPUT_DK] = read_array(x, b, 0);
-            outputs->tensors[OUTPUT_DV] = read_array(x, b, 1);
-            break;
-        default:
-            break;
-        }
-    }
-}
-
 bool executor_run(struct executor *x, const struct executor_step *step)
 {
     struct moment *moments = x->record.moments;
     x->record = (struct rank_record){.moments = moments};
     x->step = step;
     x->progress = (struct stream_progress){0};
+    memset(x->ready_since, 0, sizeof x->ready_since);
+    x->ready_count = 0;
     x->n_in_flight = 0;
     x->failed = false;
     rank_memory_reset(&x->memory, x->has_inputs && x->inputs_seed == step->seed);
@@ -390,8 +453,10 @@ bool executor_run(struct executor *x, const struct executor_step *step)
             return false;
         }
     }
-    if (step->outputs)
-        read_outputs(x, step->outputs);
+    if (step->outputs) {
+        const struct rank_tensors tensors = tensors_of(x);
+        rank_tensors_read(&tensors, step->outputs);
+    }
     go_to_point(x, x->memory.lifetimes.n_points - 1);
     x->record.peak_bytes = x->memory.peak_bytes;
     return !x->failed;

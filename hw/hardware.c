@@ -21,11 +21,30 @@ struct hardware {
     uint32_t n_ends, first_rank;
     struct compute **computes;   /* [n_ends] */
     struct executor **executors; /* [n_ends] */
-    struct program *programs;    /* of all ranks */
+    enum collective_mode collectives;
+    struct collective_plan plan;
+    struct rank_calls **calls; /* [n_ends]; NULL: collectives are messages */
+    struct program *programs;  /* of all ranks */
     struct execution *execution;
 };
 
 /* ---- opening ---- */
+
+/* Plans the calls of collectives, or finds that they are to be messages. */
+static bool plan_collectives(struct hardware *hw, struct diagnostics *diag)
+{
+    bool has_calls = hw->transport->post_collective != NULL;
+    if (hw->collectives == COLLECTIVES_LIBRARY && !has_calls)
+        return diagnostics_add(diag, "transport '%s' has no collectives of its own, expected --collectives messages",
+                               hw->transport->name);
+    bool good = collective_plan_init(&hw->plan, hw->schedule, hw->programs, diag);
+    if (good && hw->collectives != COLLECTIVES_DEFAULT && collective_plan_is_empty(&hw->plan))
+        return diagnostics_add(diag, "--collectives has no effect: the programs of '%s' have no collectives",
+                               hw->schedule->experiment->algorithm);
+    hw->calls =
+        has_calls && hw->collectives != COLLECTIVES_MESSAGES ? memory_zeroed(hw->n_ends, sizeof *hw->calls) : NULL;
+    return good;
+}
 
 static bool open_ranks(struct hardware *hw, struct diagnostics *diag)
 {
@@ -34,15 +53,29 @@ static bool open_ranks(struct hardware *hw, struct diagnostics *diag)
         good = layout_check(hw->schedule, &hw->programs[r], diag);
     if (good)
         good = (hw->execution = execution_create(hw->programs, hw->schedule->ranks, 1, diag)) != NULL;
+    good = good && plan_collectives(hw, diag);
     for (uint32_t e = 0; e < hw->n_ends && good; e++) {
         uint32_t rank = hw->first_rank + e;
         hw->computes[e] = hw->compute_ops->open(hw->schedule, rank, diag);
         good = hw->computes[e] != NULL;
-        if (good)
-            hw->executors[e] = executor_create(hw->schedule, &hw->programs[rank], hw->compute_ops, hw->computes[e],
-                                               hw->transport, hw->ends[e]);
+        if (!good)
+            break;
+        hw->executors[e] = executor_create(hw->schedule, &hw->programs[rank], hw->compute_ops, hw->computes[e],
+                                           hw->transport, hw->ends[e]);
+        if (hw->calls)
+            hw->calls[e] = rank_calls_create(&hw->plan, rank, executor_order(hw->executors[e]), diag);
+        good = !hw->calls || hw->calls[e];
     }
     return good;
+}
+
+/* All processes are able and willing: now they may meet in calls that wait for each other. */
+static void open_teams(struct hardware *hw)
+{
+    for (uint32_t e = 0; e < hw->n_ends && hw->calls; e++) {
+        rank_calls_open(hw->calls[e], hw->transport, hw->ends[e]);
+        executor_use_calls(hw->executors[e], hw->calls[e]);
+    }
 }
 
 /* Compares notes with the other processes; `own` is what keeps this one. */
@@ -54,6 +87,7 @@ static bool agree(struct hardware *hw, uint32_t ranks, const struct diagnostics 
         .ranks = ranks,
         .experiment = hw->schedule ? hw->schedule->experiment : NULL,
         .compute = hw->compute_ops ? hw->compute_ops->name : NULL,
+        .collectives = (int)hw->collectives,
         .own = own,
     };
     return agreement_reach(&side, diag);
@@ -62,18 +96,23 @@ static bool agree(struct hardware *hw, uint32_t ranks, const struct diagnostics 
 static bool open_all(struct hardware *hw, struct diagnostics *diag)
 {
     uint32_t ranks = hw->schedule->ranks;
-    if (!hw->transport->open(ranks, hw->ends, &hw->n_ends, &hw->first_rank, diag))
+    if (!hw->transport->open(ranks, hw->schedule->place_of_rank, hw->ends, &hw->n_ends, &hw->first_rank, diag))
         return false;
     hw->computes = memory_zeroed(hw->n_ends, sizeof *hw->computes);
     hw->executors = memory_zeroed(hw->n_ends, sizeof *hw->executors);
     hw->programs = schedule_build_all(hw->schedule);
-    if (!hw->transport->one_rank_a_process)
-        return open_ranks(hw, diag);
     struct diagnostics own;
     diagnostics_init(&own);
-    open_ranks(hw, &own);
-    bool good = agree(hw, ranks, &own, diag);
+    bool good;
+    if (hw->transport->one_rank_a_process) {
+        open_ranks(hw, &own);
+        good = agree(hw, ranks, &own, diag);
+    } else {
+        good = open_ranks(hw, diag);
+    }
     diagnostics_fini(&own);
+    if (good)
+        open_teams(hw);
     return good;
 }
 
@@ -88,6 +127,7 @@ bool hardware_open(struct hardware **hardware, const struct hardware_settings *s
     hw->schedule = schedule;
     hw->stall_seconds = settings->stall_seconds > 0 ? settings->stall_seconds : STALL_SECONDS;
     hw->transport = transport;
+    hw->collectives = settings->collectives;
     hw->compute_ops = settings->compute ? settings->compute : computes[0];
     hw->ends = memory_zeroed(schedule->ranks, sizeof *hw->ends);
     return open_all(hw, diag);
@@ -100,6 +140,10 @@ void hardware_close(struct hardware *hw)
     hw->transport->close(hw->ends, hw->n_ends); /* first: after a failure messages may still come into the buffers */
     for (uint32_t e = 0; e < hw->n_ends && hw->executors; e++)
         executor_destroy(hw->executors[e]);
+    for (uint32_t e = 0; e < hw->n_ends && hw->calls; e++)
+        rank_calls_destroy(hw->calls[e]);
+    collective_plan_fini(&hw->plan);
+    free(hw->calls);
     for (uint32_t e = 0; e < hw->n_ends && hw->computes; e++)
         hw->compute_ops->close(hw->computes[e]);
     execution_destroy(hw->execution);
@@ -121,8 +165,8 @@ void hardware_refuse(struct hardware **hardware, struct diagnostics *diag)
         struct hardware *hw = *hardware = memory_zeroed(1, sizeof *hw);
         hw->transport = transport;
         hw->ends = memory_zeroed(ranks, sizeof *hw->ends);
-        if (transport->open(ranks, hw->ends, &hw->n_ends, &hw->first_rank, &heard) && !agree(hw, ranks, diag, &heard) &&
-            heard.count) {
+        if (transport->open(ranks, NULL, hw->ends, &hw->n_ends, &hw->first_rank, &heard) &&
+            !agree(hw, ranks, diag, &heard) && heard.count) {
             diagnostics_fini(diag);
             *diag = heard;
             return;
@@ -154,6 +198,11 @@ const struct transport_ops *hardware_transport(const struct hardware *hw)
 const struct compute_ops *hardware_compute(const struct hardware *hw)
 {
     return hw->compute_ops;
+}
+
+const char *hardware_collectives(const struct hardware *hw)
+{
+    return collective_plan_is_empty(&hw->plan) ? "none" : hw->calls ? "library" : "messages";
 }
 
 /* ---- running ---- */
@@ -214,17 +263,42 @@ bool hardware_gather(struct hardware *hw, const void *mine, size_t bytes, void *
     return true;
 }
 
+/* Queries times lanes of a rank. */
+static size_t queries_count(const struct schedule *schedule, uint32_t rank)
+{
+    struct lanes lanes = schedule_query_lanes(schedule, rank);
+    return (size_t)schedule_queries(schedule, rank).count * lanes.items * lanes.heads;
+}
+
+/* Copies a rank's rows, of one number a lane, to where they are by position. */
+static void place_rows(const struct schedule *schedule, uint32_t rank, const float *rows, float *whole)
+{
+    struct block block = schedule_queries(schedule, rank);
+    struct lanes lanes = schedule_query_lanes(schedule, rank);
+    size_t all = (size_t)schedule->experiment->batch * schedule->q_heads;
+    size_t heads = (size_t)lanes.items * schedule->q_heads, first = (size_t)lanes.item * schedule->q_heads;
+    struct span spans[SHARD_SPANS_MAX];
+    uint32_t n_spans = sharding_block_spans(&schedule->sharding, block, spans);
+    for (uint32_t s = 0; s < n_spans; s++)
+        for (uint64_t i = 0; i < spans[s].count; i++, rows += heads)
+            memcpy(whole + (spans[s].first + i * spans[s].stride) * all + first, rows, heads * sizeof *rows);
+}
+
 /* LSE and delta of all ranks, by position: what samples of dK and dV need. `whole` gets two arrays behind each other.
  */
 static bool gather_rows(struct hardware *hw, const struct worker *workers, uint64_t seed, float **whole)
 {
     const struct schedule *schedule = hw->schedule;
-    size_t heads = (size_t)schedule->experiment->batch * schedule->q_heads;
-    size_t width = sharding_rows_max(&schedule->sharding) * heads, bytes = 2 * width * sizeof(float);
+    size_t lanes = (size_t)schedule->experiment->batch * schedule->q_heads, width = 0;
+    for (uint32_t r = 0; r < schedule->ranks; r++) {
+        size_t count = queries_count(schedule, r);
+        width = count > width ? count : width;
+    }
+    size_t bytes = 2 * width * sizeof(float);
     char *mine = memory_zeroed(hw->n_ends, bytes);
     for (uint32_t e = 0; e < hw->n_ends; e++) {
         uint32_t rank = hw->first_rank + e;
-        size_t count = sharding_rows(&schedule->sharding, rank) * heads;
+        size_t count = queries_count(schedule, rank);
         float *delta = verify_delta(schedule, seed, rank, workers[e].outputs.tensors[OUTPUT_O]);
         memcpy(mine + e * bytes, workers[e].outputs.tensors[OUTPUT_LSE], count * sizeof(float));
         memcpy(mine + e * bytes + width * sizeof(float), delta, count * sizeof(float));
@@ -235,18 +309,11 @@ static bool gather_rows(struct hardware *hw, const struct worker *workers, uint6
     if (!all)
         return false;
     size_t rows = schedule->experiment->seq_len;
-    *whole = memory_zeroed(2 * rows * heads, sizeof **whole);
+    *whole = memory_zeroed(2 * rows * lanes, sizeof **whole);
     for (uint32_t r = 0; r < schedule->ranks; r++) {
-        const float *lse = (const float *)(const void *)(all + r * bytes), *delta = lse + width;
-        struct shard shard;
-        sharding_shard(&schedule->sharding, r, &shard);
-        for (uint32_t s = 0; s < shard.n_spans; s++) {
-            for (uint64_t i = 0; i < shard.spans[s].count; i++, lse += heads, delta += heads) {
-                uint64_t position = shard.spans[s].first + i * shard.spans[s].stride;
-                memcpy(*whole + position * heads, lse, heads * sizeof(float));
-                memcpy(*whole + (rows + position) * heads, delta, heads * sizeof(float));
-            }
-        }
+        const float *lse = (const float *)(const void *)(all + r * bytes);
+        place_rows(schedule, r, lse, *whole);
+        place_rows(schedule, r, lse + width, *whole + rows * lanes);
     }
     free(all);
     return true;
@@ -261,6 +328,7 @@ static bool verify(struct hardware *hw, const struct worker *workers, const stru
         outputs[e] = workers[e].outputs;
     float *rows = NULL;
     struct verify_input input = {.schedule = schedule,
+                                 .programs = hw->programs,
                                  .seed = step->seed,
                                  .first_rank = hw->first_rank,
                                  .n_ranks = hw->n_ends,

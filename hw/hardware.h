@@ -11,10 +11,18 @@
 #include "models/result/timeline.h"
 #include "models/schedule/execution.h"
 
+/* How collectives run. */
+enum collective_mode {
+    COLLECTIVES_DEFAULT,  /* as calls where the transport has them */
+    COLLECTIVES_LIBRARY,  /* as calls of the transport */
+    COLLECTIVES_MESSAGES, /* as the messages and sums that are simulated */
+};
+
 struct hardware_settings {
     const struct schedule *schedule;   /* outlives the hardware; one CP group of it runs */
     const struct compute_ops *compute; /* NULL: the default */
     const char *transport;             /* NULL: 'mpi' under an MPI launcher, else 'local' */
+    enum collective_mode collectives;  /* anything but the default must have an effect */
     double stall_seconds;              /* a rank gives up when it waits for others so long; 0: STALL_SECONDS */
 };
 
@@ -70,5 +78,7 @@ const struct program *hardware_programs(const struct hardware *hw);
 const struct execution *hardware_execution(const struct hardware *hw);
 const struct transport_ops *hardware_transport(const struct hardware *hw);
 const struct compute_ops *hardware_compute(const struct hardware *hw);
+/* How collectives run: "library", "messages", or "none" when the programs have none. */
+const char *hardware_collectives(const struct hardware *hw);
 
 #endif

@@ -1,47 +1,67 @@
-/* layout.h - where the rows of a tensor are in a buffer's memory, for compute backends and messages alike.
+/* layout.h - where the rows and lanes of a tensor are in a buffer's memory, for compute backends and messages alike.
  *
- * A buffer is one or more arrays behind one another, each [rows][batch][heads][dim] (or [rows][batch][heads]) for all
- * of the buffer's rows: KV and dKV: K, then V; a partial result: O, then its LSE in fp32; a state: a, m, l; all other
- * tensors one array. A buffer of n rows keeps row r of a shard in its place r mod n, so that one with room for the
- * whole shard holds every row at its own index, and one with room for a block holds that. (Blocks of kv_block rows
- * never straddle a multiple of it.)
+ * A buffer is one or more arrays behind one another, each [row][item][head][dim] (or [row][item][head]) for all of the
+ * buffer's rows and lanes: KV and dKV: K, then V, of the KV heads that the lanes read; a partial result: O, then its
+ * LSE in fp32; a state: a, m, l; all other tensors one array. A buffer of n rows keeps row r of a shard in its place
+ * (r - first) mod n, so that one with room for all its rows holds each at its own index, and one with room for a block
+ * holds that. (Blocks of kv_block rows never straddle a multiple of it.)
  */
 #ifndef CPSIM_HW_LAYOUT_H
 #define CPSIM_HW_LAYOUT_H
 
 #include "hw/transport.h"
+#include "models/schedule/accesses.h"
 #include "models/schedule/schedule.h"
 
 #define LAYOUT_ARRAYS_MAX PIECES_MAX
 
 struct layout {
+    struct lanes lanes; /* the buffer's; of keys, with KV heads for heads */
     uint32_t n_arrays;
     struct {
         uint64_t offset, row_bytes;
+        uint32_t width; /* numbers of one head */
         enum dtype dtype;
     } arrays[LAYOUT_ARRAYS_MAX];
 };
 
 struct layout layout_of(const struct schedule *schedule, const struct buffer *buffer);
 
-/* The block of the i-th buffer that `op` reads (or writes): its queries or its keys, whichever the buffer's tensor is
- * of; of keys of all ranks, the part of the owner whose turn it is. */
-struct block layout_block(const struct schedule *schedule, const struct program *program, const struct op *op,
-                          bool write, uint32_t i);
-
-/* The part of a block of BLOCK_ALL that `owner` has; count 0 if none. */
-struct block layout_owner_part(const struct schedule *schedule, struct block block, uint32_t owner);
+/* `lanes` (of query heads) as the tensor has them: of keys, the KV heads that they read. */
+struct lanes layout_lanes(const struct schedule *schedule, enum tensor tensor, struct lanes lanes);
 
 /* The address of the first row of `block` in array `array` of a buffer at `memory`. */
 void *layout_rows(const struct layout *layout, const struct buffer *buffer, void *memory, uint32_t array,
                   struct block block);
+/* How far into a row the first of some lanes (as layout_lanes gives them) is, in bytes. */
+uint64_t layout_lane_offset(const struct layout *layout, uint32_t array, struct lanes lanes);
 
-/* The pieces of memory that a message of `block` consists of; returns their number. Arrays that touch are one piece. */
+/* What a message carries: some lanes (as layout_lanes gives them) of the rows of a block. */
+struct cargo {
+    struct block block;
+    struct lanes lanes;
+    enum part part;
+};
+
+struct cargo layout_cargo(const struct schedule *schedule, const struct program *program, const struct op *message);
+
+/* Calls `visit` for each run of memory that the cargo consists of, in the order in which it travels; returns the bytes
+ * of all. Runs that touch are one. */
+uint64_t layout_runs(const struct layout *layout, const struct buffer *buffer, void *memory, const struct cargo *cargo,
+                     void (*visit)(void *context, void *run, uint64_t bytes), void *context);
+
+/* The same runs as pieces of a message; returns their number. If that is beyond PIECES_MAX, only so many are written.
+ */
+uint32_t layout_cargo_pieces(const struct layout *layout, const struct buffer *buffer, void *memory,
+                             const struct cargo *cargo, struct piece_of_memory pieces[PIECES_MAX]);
+
+/* The pieces of all lanes of some rows: as many as there are arrays, at most. */
 uint32_t layout_pieces(const struct layout *layout, const struct buffer *buffer, void *memory, struct block block,
                        enum part part, struct piece_of_memory pieces[PIECES_MAX]);
 
-/* Checks that every operation's rows have their place in its buffers and that messages carry the bytes they say. A
- * program that fails has not come from an algorithm. False with a message for each. */
+/* Checks that buffers are as large as they say, that every operation's rows and lanes have their place in its buffers,
+ * and that messages carry the bytes they say. A program that fails has not come from an algorithm. False with a message
+ * for each. */
 bool layout_check(const struct schedule *schedule, const struct program *program, struct diagnostics *diag);
 
 #endif

@@ -1,3 +1,4 @@
+/* measured_timeline.c - moments of all ranks on one clock, counted from the start of the step. */
 #include "hw/measured_timeline.h"
 
 #include <math.h>

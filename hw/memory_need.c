@@ -20,12 +20,13 @@ struct memory_need memory_need_of(const struct schedule *schedule, const struct 
     free(moments);
     stream_order_fini(&order);
     const struct experiment *experiment = schedule->experiment;
-    double rows = (double)sharding_rows(&schedule->sharding, program->rank) * experiment->batch;
-    double dim = experiment->model.head_dim, q = schedule->q_heads, kv = schedule->kv_heads;
-    double numbers = q * dim + q; /* O, LSE; dQ, dK, dV */
+    const struct lanes lanes = schedule_query_lanes(schedule, program->rank);
+    double queries = (double)schedule_queries(schedule, program->rank).count * lanes.items * lanes.heads;
+    double keys = (double)sharding_rows(&schedule->sharding, program->rank) * experiment->batch * schedule->kv_heads;
+    double dim = experiment->model.head_dim, numbers = queries * (dim + 1); /* O, LSE; dQ, dK, dV */
     if (experiment->train)
-        numbers += q * dim + 2 * kv * dim;
-    need.outputs = sizeof(float) * rows * numbers;
+        numbers += queries * dim + 2 * keys * dim;
+    need.outputs = sizeof(float) * numbers;
     return need;
 }
 

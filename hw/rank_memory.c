@@ -43,6 +43,28 @@ static uint64_t sum_bytes(const struct point_list *list, const struct program *p
     return bytes;
 }
 
+/* Each buffer alone, or with the others of its array. */
+static void find_pieces(struct rank_memory *memory)
+{
+    const struct program *program = memory->program;
+    uint32_t *first = memory_zeroed((size_t)program->n_arrays + 1, sizeof *first); /* 1 + an array's first buffer */
+    memory->leaders = memory_zeroed(program->n_buffers, sizeof *memory->leaders);
+    memory->offsets = memory_zeroed(program->n_buffers, sizeof *memory->offsets);
+    memory->piece_bytes = memory_zeroed(program->n_buffers, sizeof *memory->piece_bytes);
+    memory->piece_stays = memory_zeroed(program->n_buffers, sizeof *memory->piece_stays);
+    memory->pieces = memory_zeroed(program->n_buffers, sizeof *memory->pieces);
+    for (uint32_t b = 0; b < program->n_buffers; b++) {
+        uint32_t array = program->buffers[b].array, leader = array && first[array] ? first[array] - 1 : b;
+        if (array)
+            first[array] = leader + 1;
+        memory->leaders[b] = leader;
+        memory->offsets[b] = memory->piece_bytes[leader];
+        memory->piece_bytes[leader] += program->buffers[b].bytes;
+        memory->piece_stays[leader] = memory->piece_stays[leader] || memory->is_input[b];
+    }
+    free(first);
+}
+
 void rank_memory_init(struct rank_memory *memory, const struct stream_order *order, const struct compute_ops *ops,
                       struct compute *compute)
 {
@@ -59,6 +81,7 @@ void rank_memory_init(struct rank_memory *memory, const struct stream_order *ord
     list_points(&memory->deaths, &memory->lifetimes, program->n_buffers, false);
     for (uint32_t b = 0; b < program->n_buffers; b++)
         memory->is_input[b] = rank_memory_is_input(&program->buffers[b]);
+    find_pieces(memory);
     uint64_t bytes = 0;
     for (uint32_t point = 0; point < memory->lifetimes.n_points; point++) {
         bytes += sum_bytes(&memory->births, program, point) - sum_bytes(&memory->deaths, program, point);
@@ -112,33 +135,50 @@ static void *take_memory(struct rank_memory *memory, uint64_t bytes)
 void rank_memory_reset(struct rank_memory *memory, bool keep_inputs)
 {
     for (uint32_t b = 0; b < memory->program->n_buffers; b++) {
-        if (!memory->memory[b] || (keep_inputs && memory->is_input[b]))
+        if (!keep_inputs || !memory->is_input[b])
+            memory->memory[b] = NULL;
+        if (!memory->pieces[b] || (keep_inputs && memory->piece_stays[b]))
             continue;
-        memory->ops->release(memory->compute, memory->memory[b]);
-        memory->memory[b] = NULL;
+        memory->ops->release(memory->compute, memory->pieces[b]);
+        memory->pieces[b] = NULL;
     }
     memory->bytes = memory->peak_bytes = 0;
+}
+
+static void take_back(struct rank_memory *memory, uint32_t buffer)
+{
+    memory->bytes -= memory->program->buffers[buffer].bytes;
+    if (memory->is_input[buffer])
+        return;
+    memory->memory[buffer] = NULL;
+    if (memory->leaders[buffer] != buffer || memory->piece_stays[buffer])
+        return;
+    add_spare(memory, memory->pieces[buffer], memory->piece_bytes[buffer]);
+    memory->pieces[buffer] = NULL;
+}
+
+/* False when there is not enough. */
+static bool give(struct rank_memory *memory, uint32_t buffer)
+{
+    uint32_t leader = memory->leaders[buffer];
+    void **piece = &memory->pieces[leader];
+    if (!*piece && !(*piece = take_memory(memory, memory->piece_bytes[leader])))
+        return false;
+    memory->memory[buffer] = (char *)*piece + memory->offsets[buffer];
+    return true;
 }
 
 int64_t rank_memory_at(struct rank_memory *memory, uint32_t point, void (*born)(void *context, uint32_t buffer),
                        void *context)
 {
-    const struct program *program = memory->program;
-    for (uint32_t i = memory->deaths.starts[point]; i < memory->deaths.starts[point + 1]; i++) {
-        uint32_t buffer = memory->deaths.buffers[i];
-        memory->bytes -= program->buffers[buffer].bytes;
-        if (memory->is_input[buffer])
-            continue;
-        add_spare(memory, memory->memory[buffer], program->buffers[buffer].bytes);
-        memory->memory[buffer] = NULL;
-    }
+    for (uint32_t i = memory->deaths.starts[point]; i < memory->deaths.starts[point + 1]; i++)
+        take_back(memory, memory->deaths.buffers[i]);
     for (uint32_t i = memory->births.starts[point]; i < memory->births.starts[point + 1]; i++) {
         uint32_t buffer = memory->births.buffers[i];
-        uint64_t bytes = program->buffers[buffer].bytes;
         bool kept = memory->memory[buffer]; /* an input of an earlier step */
-        if (!kept && !(memory->memory[buffer] = take_memory(memory, bytes)))
+        if (!kept && !give(memory, buffer))
             return buffer;
-        memory->bytes += bytes;
+        memory->bytes += memory->program->buffers[buffer].bytes;
         memory->peak_bytes = memory->bytes > memory->peak_bytes ? memory->bytes : memory->peak_bytes;
         if (!kept && born)
             born(context, buffer);
@@ -158,6 +198,11 @@ void rank_memory_fini(struct rank_memory *memory)
     free(memory->deaths.buffers);
     free(memory->memory);
     free(memory->is_input);
+    free(memory->leaders);
+    free(memory->offsets);
+    free(memory->piece_bytes);
+    free(memory->piece_stays);
+    free(memory->pieces);
     free(memory->spares);
     memset(memory, 0, sizeof *memory);
 }

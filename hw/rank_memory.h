@@ -4,6 +4,9 @@
  * prediction counts, so the high-water mark is the predicted one whatever the order of events in a run; a test holds
  * the two together. Memory given back is kept for the next buffer of the same size (so that a repeated run does not pay
  * for fresh pages), but never more than the mark in all. Inputs are written once and stay.
+ *
+ * Buffers of one array (program.h) are one piece of memory, one behind the other without gaps; they live and die
+ * together, as the lifetimes say.
  */
 #ifndef CPSIM_HW_RANK_MEMORY_H
 #define CPSIM_HW_RANK_MEMORY_H
@@ -21,6 +24,12 @@ struct rank_memory {
     } births, deaths;
     void **memory;  /* [buffer]; NULL: none now */
     bool *is_input; /* [buffer] */
+    /* Pieces of memory, each known by its first buffer. */
+    uint32_t *leaders;     /* [buffer]: of the piece that it is in */
+    uint64_t *offsets;     /* [buffer]: in that */
+    uint64_t *piece_bytes; /* [leader] */
+    bool *piece_stays;     /* [leader]: an input is in it */
+    void **pieces;         /* [leader]: NULL: none now */
     struct spare {
         void *memory;
         uint64_t bytes;

@@ -3,6 +3,9 @@
  * One `const struct transport_ops` per transport, registered in one array. `local`: all ranks in this process, a thread
  * each. `mpi`: one rank a process, any number of hosts; only its file knows mpi.h, and it is there only when the build
  * found MPI. Messages of one (source, destination, stream) match in the order in which they are posted.
+ *
+ * A transport may know collectives: then a program's are handed to it as one call each, in place of the messages and
+ * sums that they are written out as. Calls of one team match in the order in which its members post them.
  */
 #ifndef CPSIM_HW_TRANSPORT_H
 #define CPSIM_HW_TRANSPORT_H
@@ -25,20 +28,44 @@ struct piece_of_memory {
     uint64_t bytes;
 };
 
+/* What one member of a team gives or gets; no pieces: nothing. */
+struct share_of_memory {
+    struct piece_of_memory pieces[PIECES_MAX];
+    uint32_t n_pieces;
+};
+
+/* This rank's part in a collective; program.h says what each call does. Arrays have an element for each member of the
+ * team, in its order; what they point to is read before the call that posts it returns, the memory until it is done. */
+struct collective_part {
+    enum collective_call call;
+    const struct share_of_memory *sources, *targets;
+    /* What member i gives (ALL_GATHER), or gets the sum of (REDUCE_SCATTER, ALL_REDUCE): the same on all ranks. */
+    const uint64_t *bytes;
+    enum dtype dtype; /* of what is summed: fp32 or bf16, accumulated at least as wide */
+    bool largest;     /* ALL_REDUCE: the largest of all in place of the sum */
+};
+
 struct transport_ops {
     const char *name, *summary;
     bool one_rank_a_process; /* else all ranks are threads of this process */
-    /* Prepares for `ranks` ranks; `ends` (room for all ranks) gets one end per rank that lives in this process,
-     * *n_ends their number, *first_rank the first of them. False with messages, for example when the world has another
-     * size; *first_rank is then this process's place in it. Whatever it returned, `close` follows. */
-    bool (*open)(uint32_t ranks, struct transport **ends, uint32_t *n_ends, uint32_t *first_rank,
-                 struct diagnostics *diag);
+    /* Prepares for `ranks` ranks, of which rank r wants to sit at place_of_rank[r] of the machine (NULL: at the r-th;
+     * processes are its places, in the launcher's order; threads have none); `ends` (room for all ranks) gets one end
+     * per rank that lives in this process, *n_ends their number, *first_rank the first of them. False with messages,
+     * for example when the world has another size; *first_rank is then this process's place in it. Whatever it
+     * returned, `close` follows. */
+    bool (*open)(uint32_t ranks, const uint32_t *place_of_rank, struct transport **ends, uint32_t *n_ends,
+                 uint32_t *first_rank, struct diagnostics *diag);
     /* Waits a few seconds until every process is here, so that none tears down what another still needs. */
     void (*close)(struct transport **ends, uint32_t n_ends);
     /* Posts one end of a message and returns its request (>= 0). Does not block. */
     int (*post)(struct transport *end, bool send, uint32_t peer, enum stream stream,
                 const struct piece_of_memory *pieces, uint32_t n_pieces);
-    /* Progresses messages; true when `request` has finished, which frees it. */
+    /* (optional: both or neither) A team of ranks in one stream, this one among them; returns its number on this end.
+     * Every member opens its teams in one order that is the same on all ranks, while nothing else is under way. */
+    int (*open_team)(struct transport *end, enum stream stream, const uint32_t *members, uint32_t n_members);
+    /* Posts this rank's part in a team's next collective and returns its request (>= 0). Does not block. */
+    int (*post_collective)(struct transport *end, int team, const struct collective_part *part);
+    /* Progresses messages and collectives; true when `request` has finished, which frees it. */
     bool (*test)(struct transport *end, int request);
     /* All ranks meet. False when another rank has failed. */
     bool (*barrier)(struct transport *end);

@@ -5,6 +5,8 @@
  * are posted (rendezvous); then the first end that asks copies, straight from one buffer to the other: an idle rank
  * moves the bytes while its peer computes.
  *
+ * Collectives: local_calls.h.
+ *
  * Threads: queues, barriers and the failure are under one mutex. A message's pieces are written before its state is
  * MATCHED and read after; its bytes are copied before its state is DONE (release, acquire).
  */
@@ -13,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hw/local_calls.h"
 #include "hw/transport.h"
 #include "models/base/memory.h"
 
@@ -41,21 +44,29 @@ struct world {
     struct queue *queues; /* [(source * ranks + destination) * STREAM_COUNT + stream] */
     uint32_t arrived;     /* at the barrier */
     uint64_t barriers;    /* passed */
+    struct local_team **teams;
+    size_t n_teams, team_capacity;
     char *gathered;
     char *failure; /* written once, under the mutex */
     atomic_bool has_failed;
 };
 
+struct request { /* free without either */
+    struct message *message;
+    struct local_call *call;
+};
+
 struct transport {
     struct world *world;
     uint32_t rank;
-    struct message **requests; /* NULL: free */
+    struct request *requests;
     size_t n_requests, capacity;
 };
 
-static bool open_local(uint32_t ranks, struct transport **ends, uint32_t *n_ends, uint32_t *first_rank,
-                       struct diagnostics *diag)
+static bool open_local(uint32_t ranks, const uint32_t *place_of_rank, struct transport **ends, uint32_t *n_ends,
+                       uint32_t *first_rank, struct diagnostics *diag)
 {
+    (void)place_of_rank;
     (void)diag;
     struct world *world = memory_zeroed(1, sizeof *world);
     world->ranks = ranks;
@@ -87,12 +98,18 @@ static void close_local(struct transport **ends, uint32_t n_ends)
         for (struct message *m = world->queues[q].first; m; m = m->next)
             atomic_store(&m->holders, 1);
     for (uint32_t e = 0; e < n_ends; e++) {
-        for (size_t i = 0; i < ends[e]->n_requests; i++)
-            if (ends[e]->requests[i])
-                drop(ends[e]->requests[i]);
+        for (size_t i = 0; i < ends[e]->n_requests; i++) {
+            if (ends[e]->requests[i].message)
+                drop(ends[e]->requests[i].message);
+            if (ends[e]->requests[i].call)
+                local_call_drop(ends[e]->requests[i].call);
+        }
         free(ends[e]->requests);
         free(ends[e]);
     }
+    for (size_t t = 0; t < world->n_teams; t++)
+        local_team_destroy(world->teams[t]);
+    free(world->teams);
     pthread_mutex_destroy(&world->mutex);
     pthread_cond_destroy(&world->changed);
     free(world->queues);
@@ -103,16 +120,16 @@ static void close_local(struct transport **ends, uint32_t n_ends)
 
 /* ---- messages ---- */
 
-static int take_request(struct transport *end, struct message *message)
+static int take_request(struct transport *end, struct request request)
 {
     for (size_t i = 0; i < end->n_requests; i++) {
-        if (!end->requests[i]) {
-            end->requests[i] = message;
+        if (!end->requests[i].message && !end->requests[i].call) {
+            end->requests[i] = request;
             return (int)i;
         }
     }
     memory_grow(end->requests, end->n_requests, end->capacity);
-    end->requests[end->n_requests] = message;
+    end->requests[end->n_requests] = request;
     return (int)end->n_requests++;
 }
 
@@ -154,7 +171,7 @@ static int post(struct transport *end, bool send, uint32_t peer, enum stream str
         push(queue, message);
     }
     pthread_mutex_unlock(&world->mutex);
-    return take_request(end, message);
+    return take_request(end, (struct request){.message = message});
 }
 
 /* The two sides may be cut differently. */
@@ -180,20 +197,52 @@ static void copy(const struct side *source, const struct side *target)
     }
 }
 
-static bool test(struct transport *end, int request)
+static bool test_message(struct message *message)
 {
-    struct message *message = end->requests[request];
     int expected = MATCHED;
     if (atomic_load(&message->state) == MATCHED &&
         atomic_compare_exchange_strong(&message->state, &expected, COPYING)) {
         copy(&message->source, &message->target);
         atomic_store(&message->state, DONE);
     }
-    if (atomic_load(&message->state) != DONE)
+    return atomic_load(&message->state) == DONE;
+}
+
+static bool test(struct transport *end, int index)
+{
+    struct request *request = &end->requests[index];
+    if (request->call ? !local_call_test(request->call) : !test_message(request->message))
         return false;
-    end->requests[request] = NULL;
-    drop(message);
+    if (request->call)
+        local_call_drop(request->call);
+    else
+        drop(request->message);
+    *request = (struct request){NULL, NULL};
     return true;
+}
+
+/* ---- collectives ---- */
+
+/* The ends of one process open a team one after the other, and share it. */
+static int open_team(struct transport *end, enum stream stream, const uint32_t *members, uint32_t n_members)
+{
+    struct world *world = end->world;
+    pthread_mutex_lock(&world->mutex);
+    size_t t = 0;
+    while (t < world->n_teams && !local_team_is(world->teams[t], stream, members, n_members))
+        t++;
+    if (t == world->n_teams) {
+        memory_grow(world->teams, world->n_teams, world->team_capacity);
+        world->teams[world->n_teams++] = local_team_create(stream, members, n_members);
+    }
+    pthread_mutex_unlock(&world->mutex);
+    return (int)t;
+}
+
+static int post_collective(struct transport *end, int team, const struct collective_part *part)
+{
+    struct local_call *call = local_call_post(end->world->teams[team], end->rank, part);
+    return take_request(end, (struct request){.call = call});
 }
 
 /* ---- all ranks ---- */
@@ -257,6 +306,8 @@ const struct transport_ops transport_local = {
     .open = open_local,
     .close = close_local,
     .post = post,
+    .open_team = open_team,
+    .post_collective = post_collective,
     .test = test,
     .barrier = barrier,
     .all_gather = all_gather,

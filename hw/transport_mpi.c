@@ -1,4 +1,5 @@
-/* transport_mpi.c - the transport 'mpi': one rank a process, on any number of hosts. The only file that knows mpi.h.
+/* transport_mpi.c - the transport 'mpi': one rank a process, on any number of hosts. Its collectives are in
+ * transport_mpi_calls.c; no other file knows mpi.h.
  *
  * A message is one MPI message (or one a GiB), non-blocking, with the stream as its tag: MPI matches messages of one
  * source, communicator and tag in posting order, which is the order that transport.h asks for. A message in several
@@ -8,33 +9,16 @@
  * nobody blocks inside MPI, so everybody sees it. A rank that dies is noticed by mpirun, which ends the job and names
  * it. MPI is initialised when this transport is opened, not before.
  */
-#include <mpi.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "hw/clock.h"
 #include "hw/message_chunks.h"
-#include "hw/transport.h"
+#include "hw/transport_mpi.h"
 #include "models/base/memory.h"
 
-#define REASON_BYTES 1024
 #define CLOSE_SECONDS 5
-
-struct request {
-    MPI_Request *chunks; /* NULL: free */
-    int n_chunks;
-};
-
-struct transport {
-    int rank, ranks;
-    MPI_Comm data, control;
-    struct request *requests;
-    size_t n_requests, capacity;
-    MPI_Request hears; /* a failure of another rank */
-    char heard[REASON_BYTES], said[REASON_BYTES];
-    const char *failure; /* heard or said, or NULL */
-};
 
 /* SimGrid has functions of the same names, for simulated programs; a program linked in the wrong order gets those. */
 static bool is_simulated(void)
@@ -45,8 +29,17 @@ static bool is_simulated(void)
     return strstr(version, "SMPI") != NULL;
 }
 
-static bool open_mpi(uint32_t ranks, struct transport **ends, uint32_t *n_ends, uint32_t *first_rank,
-                     struct diagnostics *diag)
+/* The rank that sits at `place`. */
+static int rank_at(uint32_t ranks, const uint32_t *place_of_rank, int place)
+{
+    for (uint32_t rank = 0; place_of_rank && rank < ranks; rank++)
+        if (place_of_rank[rank] == (uint32_t)place)
+            return (int)rank;
+    return place;
+}
+
+static bool open_mpi(uint32_t ranks, const uint32_t *place_of_rank, struct transport **ends, uint32_t *n_ends,
+                     uint32_t *first_rank, struct diagnostics *diag)
 {
     int initialised, thread_level, size, rank;
     *n_ends = *first_rank = 0;
@@ -62,10 +55,11 @@ static bool open_mpi(uint32_t ranks, struct transport **ends, uint32_t *n_ends, 
         return diagnostics_add(diag, "the experiment has cp = %u, but %d process%s started, expected one for each rank",
                                ranks, size, size == 1 ? " was" : "es were");
     struct transport *end = memory_zeroed(1, sizeof *end);
-    end->rank = rank;
     end->ranks = size;
-    MPI_Comm_dup(MPI_COMM_WORLD, &end->data);
-    MPI_Comm_dup(MPI_COMM_WORLD, &end->control);
+    MPI_Comm_split(MPI_COMM_WORLD, 0, rank_at(ranks, place_of_rank, rank), &end->data);
+    MPI_Comm_dup(end->data, &end->control);
+    MPI_Comm_rank(end->data, &end->rank);
+    *first_rank = (uint32_t)end->rank;
     MPI_Irecv(end->heard, REASON_BYTES, MPI_CHAR, MPI_ANY_SOURCE, 0, end->control, &end->hears);
     ends[0] = end;
     *n_ends = 1;
@@ -100,6 +94,7 @@ static void close_mpi(struct transport **ends, uint32_t n_ends)
         if (clean) {
             MPI_Cancel(&end->hears);
             MPI_Wait(&end->hears, MPI_STATUS_IGNORE);
+            mpi_calls_close(end);
             MPI_Comm_free(&end->data);
             MPI_Comm_free(&end->control);
         }
@@ -115,7 +110,7 @@ static void close_mpi(struct transport **ends, uint32_t n_ends)
 
 /* ---- messages ---- */
 
-static int take_request(struct transport *end, struct request request)
+int mpi_take_request(struct transport *end, struct mpi_request request)
 {
     size_t i = 0;
     while (i < end->n_requests && end->requests[i].chunks)
@@ -158,24 +153,26 @@ static int post(struct transport *end, bool send, uint32_t peer, enum stream str
                 const struct piece_of_memory *pieces, uint32_t n_pieces)
 {
     uint32_t n_chunks = message_chunks(message_bytes(pieces, n_pieces));
-    struct request request = {memory_zeroed(n_chunks, sizeof *request.chunks), (int)n_chunks};
+    struct mpi_request request = {memory_zeroed(n_chunks, sizeof *request.chunks), (int)n_chunks, NULL};
     for (uint32_t i = 0; i < n_chunks; i++) {
         struct piece_of_memory chunk[PIECES_MAX];
         uint32_t n = message_chunk(pieces, n_pieces, i, chunk);
         post_chunk(end, send, (int)peer, (int)stream, chunk, n, &request.chunks[i]);
     }
-    return take_request(end, request);
+    return mpi_take_request(end, request);
 }
 
 static bool test(struct transport *end, int index)
 {
-    struct request *request = &end->requests[index];
+    struct mpi_request *request = &end->requests[index];
     int done;
     MPI_Testall(request->n_chunks, request->chunks, &done, MPI_STATUSES_IGNORE);
     if (!done)
         return false;
+    if (request->call)
+        mpi_call_finish(request->call);
     free(request->chunks);
-    request->chunks = NULL;
+    *request = (struct mpi_request){NULL, 0, NULL};
     return true;
 }
 
@@ -257,6 +254,8 @@ const struct transport_ops transport_mpi = {
     .open = open_mpi,
     .close = close_mpi,
     .post = post,
+    .open_team = mpi_open_team,
+    .post_collective = mpi_post_collective,
     .test = test,
     .barrier = barrier,
     .all_gather = all_gather,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "hw/inputs.h"
+#include "hw/roundings.h"
 #include "hw/verify_problem.h"
 #include "models/base/memory.h"
 
@@ -26,14 +27,15 @@ size_t problem_row_width(const struct problem *problem, enum output output)
            problem_head_width(problem, output);
 }
 
-static double tolerance_of(const struct schedule *schedule, enum output output)
+static double tolerance_of(const struct verify_input *input, enum output output)
 {
-    const struct experiment *experiment = schedule->experiment;
-    if (experiment->dtype != DTYPE_BF16 || output == OUTPUT_LSE)
+    const struct schedule *schedule = input->schedule;
+    if (schedule->experiment->dtype != DTYPE_BF16 || output == OUTPUT_LSE)
         return FP32_TOLERANCE;
-    bool narrow_hops = output_is_of_keys(output) && !experiment->gradient_accumulator;
-    bool through_delta = output == OUTPUT_DQ || output == OUTPUT_DK;
-    return (BF16_ROUNDINGS * (through_delta ? 2U : 1U) + (narrow_hops ? schedule->ranks : 0)) / 256.0;
+    uint32_t roundings = BF16_ROUNDINGS + roundings_of_sums(schedule, input->programs, output);
+    if (output == OUTPUT_DQ || output == OUTPUT_DK)
+        roundings += BF16_ROUNDINGS + roundings_of_sums(schedule, input->programs, OUTPUT_O);
+    return roundings / 256.0;
 }
 
 static struct problem problem_of(const struct verify_input *input, struct verification *out)
@@ -45,22 +47,26 @@ static struct problem problem_of(const struct verify_input *input, struct verifi
         .input = input,
         .shape = {experiment->seq_len, (size_t)experiment->batch * schedule->q_heads,
                   (size_t)experiment->batch * schedule->kv_heads, dim, 1 / sqrt((double)dim), &experiment->mask},
+        .first_query = schedule->sharding.cached,
         .dtype = experiment->dtype,
         .train = experiment->train,
         .out = out,
     };
     *out = (struct verification){.kind = input->sampled ? CHECK_SAMPLED : CHECK_FULL};
-    for (int t = 0; t < OUTPUT_COUNT; t++)
-        out->tensors[t] = (struct tensor_check){.present = experiment->train || t == OUTPUT_O || t == OUTPUT_LSE,
-                                                .tolerance = tolerance_of(schedule, (enum output)t)};
+    for (int t = 0; t < OUTPUT_COUNT; t++) {
+        out->tensors[t].present = experiment->train || t == OUTPUT_O || t == OUTPUT_LSE;
+        if (out->tensors[t].present)
+            out->tensors[t].tolerance = tolerance_of(input, (enum output)t);
+    }
     return problem;
 }
 
 bool verify_is_sampled(const struct schedule *schedule)
 {
     const struct experiment *experiment = schedule->experiment;
-    double rows = (double)experiment->seq_len, heads = (double)experiment->batch * schedule->q_heads;
-    return rows * rows * heads * experiment->model.head_dim > VERIFY_FULL_WORK_MAX;
+    double keys = (double)experiment->seq_len, queries = keys - (double)schedule->sharding.cached;
+    double numbers = keys * (double)experiment->batch * schedule->q_heads * experiment->model.head_dim;
+    return queries * numbers > VERIFY_FULL_WORK_MAX || numbers > VERIFY_FULL_NUMBERS_MAX;
 }
 
 double verify_bytes(const struct schedule *schedule)
@@ -118,11 +124,26 @@ double root_mean_square(const double *values, size_t count)
     return count ? sqrt(sum / (double)count) : 0;
 }
 
-uint64_t problem_position(const struct schedule *schedule, uint32_t rank, uint64_t row)
+struct owned problem_owned(const struct problem *problem, uint32_t rank, bool keys)
+{
+    const struct schedule *schedule = problem->input->schedule;
+    struct lanes lanes = schedule_query_lanes(schedule, rank);
+    if (keys)
+        return (struct owned){sharding_keys(&schedule->sharding, rank), 0, problem->shape.kv_heads};
+    return (struct owned){schedule_queries(schedule, rank), (size_t)lanes.item * schedule->q_heads,
+                          (size_t)lanes.items * schedule->q_heads};
+}
+
+static uint64_t position_of(const struct schedule *schedule, struct block block, uint64_t row)
 {
     struct span spans[SHARD_SPANS_MAX];
-    sharding_block_spans(&schedule->sharding, (struct block){rank, (uint32_t)row, 1}, spans);
+    sharding_block_spans(&schedule->sharding, (struct block){block.owner, block.first + (uint32_t)row, 1}, spans);
     return spans[0].first;
+}
+
+uint64_t owned_position(const struct schedule *schedule, const struct owned *owned, uint64_t row)
+{
+    return position_of(schedule, owned->block, row);
 }
 
 /* ---- in full ---- */
@@ -149,18 +170,36 @@ static double delta_terms(const struct problem *problem, const double *o, const 
 static void compare_rank(const struct problem *problem, uint32_t rank, const struct outputs *outputs,
                          double *const expected[OUTPUT_COUNT], const double floors[OUTPUT_COUNT])
 {
-    uint64_t rows = sharding_rows(&problem->input->schedule->sharding, rank);
     for (int t = 0; t < OUTPUT_COUNT; t++) {
         if (!expected[t])
             continue;
-        size_t width = problem_row_width(problem, (enum output)t);
-        for (uint64_t row = 0; row < rows; row++) {
-            uint64_t position = problem_position(problem->input->schedule, rank, row);
+        struct owned owned = problem_owned(problem, rank, output_is_of_keys((enum output)t));
+        size_t head_width = problem_head_width(problem, (enum output)t), width = owned.heads * head_width;
+        size_t whole_width = problem_row_width(problem, (enum output)t);
+        for (uint64_t row = 0; row < owned.block.count && width > 0; row++) {
+            uint64_t position = owned_position(problem->input->schedule, &owned, row);
             problem_compare(problem, (enum output)t, rank, position,
                             outputs->tensors[t] ? outputs->tensors[t] + row * width : NULL,
-                            expected[t] + position * width, width, floors[t]);
+                            expected[t] + position * whole_width + owned.first_head * head_width, width, floors[t]);
         }
     }
+}
+
+/* O and LSE of the rows that have queries; 0 elsewhere. */
+static void expect_forward(const struct problem *problem, const double *q, const double *k, const double *v, double *o,
+                           double *lse)
+{
+    const struct reference_shape *shape = &problem->shape;
+    size_t width = shape->q_heads * shape->head_dim;
+    for (size_t row = problem->first_query; row < shape->rows; row++)
+        reference_forward_row(shape, row, q + row * width, k, v, o + row * width, lse + row * shape->q_heads);
+}
+
+/* Of the rows that the ranks have between them. */
+static double tensor_scale(const struct problem *problem, enum output output, const double *expected)
+{
+    size_t first = output_is_of_keys(output) ? 0 : problem->first_query, width = problem_row_width(problem, output);
+    return root_mean_square(expected + first * width, (problem->shape.rows - first) * width);
 }
 
 static void check_in_full(const struct problem *problem)
@@ -172,7 +211,7 @@ static void check_in_full(const struct problem *problem)
     for (int t = 0; t < OUTPUT_COUNT; t++)
         if (problem->out->tensors[t].present)
             expected[t] = memory_zeroed(shape->rows * problem_row_width(problem, (enum output)t), sizeof *expected[t]);
-    reference_forward(shape, q, k, v, expected[OUTPUT_O], expected[OUTPUT_LSE]);
+    expect_forward(problem, q, k, v, expected[OUTPUT_O], expected[OUTPUT_LSE]);
     if (problem->train) {
         d_o = make_input(problem, INPUT_DO, shape->q_heads);
         reference_backward(shape, q, k, v, expected[OUTPUT_O], expected[OUTPUT_LSE], d_o, expected[OUTPUT_DQ],
@@ -180,7 +219,7 @@ static void check_in_full(const struct problem *problem)
     }
     for (int t = 0; t < OUTPUT_COUNT; t++)
         if (expected[t])
-            floors[t] = root_mean_square(expected[t], shape->rows * problem_row_width(problem, (enum output)t));
+            floors[t] = tensor_scale(problem, (enum output)t, expected[t]);
     if (problem->train) {
         double terms = shape->scale * delta_terms(problem, expected[OUTPUT_O], d_o);
         floors[OUTPUT_DQ] =
@@ -211,12 +250,14 @@ void verify_ranks(const struct verify_input *input, struct verification *verific
 float *verify_delta(const struct schedule *schedule, uint64_t seed, uint32_t rank, const float *o)
 {
     const struct experiment *experiment = schedule->experiment;
-    size_t heads = (size_t)experiment->batch * schedule->q_heads, dim = experiment->model.head_dim;
-    uint64_t rows = sharding_rows(&schedule->sharding, rank);
-    float *delta = memory_zeroed(rows * heads, sizeof *delta);
+    struct lanes lanes = schedule_query_lanes(schedule, rank);
+    struct block block = schedule_queries(schedule, rank);
+    size_t heads = (size_t)lanes.items * schedule->q_heads, dim = experiment->model.head_dim;
+    size_t first = (size_t)lanes.item * schedule->q_heads * dim;
+    float *delta = memory_zeroed(block.count * heads, sizeof *delta);
     double *d_o = memory_zeroed(heads * dim, sizeof *d_o);
-    for (uint64_t row = 0; row < rows; row++) {
-        input_row_double(seed, INPUT_DO, problem_position(schedule, rank, row), 0, heads * dim, experiment->dtype, d_o);
+    for (uint64_t row = 0; row < block.count; row++) {
+        input_row_double(seed, INPUT_DO, position_of(schedule, block, row), first, heads * dim, experiment->dtype, d_o);
         for (size_t h = 0; h < heads; h++) {
             double sum = 0;
             for (size_t d = 0; d < dim; d++)

@@ -1,5 +1,6 @@
 /* verify.h - holds what ranks ended with against attention in double precision (kernels/reference.h).
  *
+ * Every rank's outputs are checked, of the queries and keys that it owns (schedule.h), also where several own the same.
  * Small problems in full; long ones on sampled rows, each exact: some queries' O, LSE and dQ and some keys' dK and dV
  * of every rank, of random heads, its first and last row among them. (The keys' gradients take all queries' LSE and
  * delta from the run itself; the run's LSE and O are what the query samples check.)
@@ -13,9 +14,9 @@
  * Tolerances: inputs are the rounded ones on both sides, so fp32 sees only its own rounding, grown by the length of
  * sums and by exponentials of scores of some ten units: up to 2e-6 over thousands of random cases, held to
  * FP32_TOLERANCE. LSE is fp32 in every run. In bf16, a value is rounded to 8 bits (2^-9 relative) wherever it is
- * stored: a block's partial O, then O; a block's gradient, then the sum; dK, dV at each hop when they travel in bf16;
- * and O's rounding comes back in delta: twice as much for dQ and dK. So BF16_ROUNDINGS (twice that for dQ, dK) + hops,
- * 2^-8 each. Faults of a schedule are of order one.
+ * stored: a block's partial O, then O; a block's gradient, then the sum; and at each addition where sums are kept, or
+ * travel, in bf16 (roundings.h); and O's rounding comes back in delta: so dQ and dK have that of O on top of their own.
+ * So BF16_ROUNDINGS + additions, 2^-8 each. Faults of a schedule are of order one.
  */
 #ifndef CPSIM_HW_VERIFY_H
 #define CPSIM_HW_VERIFY_H
@@ -42,12 +43,15 @@ struct verification {
     struct tensor_check tensors[OUTPUT_COUNT];
 };
 
-/* Query times key times head work up to which a problem is checked in full. */
+/* Query times key times lane times dim work up to which a problem is checked in full. */
 #define VERIFY_FULL_WORK_MAX 3e8
+/* The same for keys times lanes times dim, which are kept: few queries may have very many. */
+#define VERIFY_FULL_NUMBERS_MAX 1e7
 
 /* What there is to verify: the outputs of ranks [first_rank, first_rank + n_ranks). */
 struct verify_input {
     const struct schedule *schedule;
+    const struct program *programs; /* of all ranks: what roundings they do */
     uint64_t seed;
     uint32_t first_rank, n_ranks;
     const struct outputs *outputs;
@@ -67,7 +71,7 @@ void verification_join(struct verification *verification, const struct verificat
 /* Sets `passed`; adds a message for each tensor that failed. */
 bool verification_judge(struct verification *verification, struct diagnostics *diag);
 
-/* delta_i = sum_k dO_ik O_ik of one rank's rows, from its O: [row][batch * q_heads]. The caller frees it. */
+/* delta_i = sum_k dO_ik O_ik of one rank's queries, from its O: [row][item * q_heads]. The caller frees it. */
 float *verify_delta(const struct schedule *schedule, uint64_t seed, uint32_t rank, const float *o);
 
 const char *check_kind_name(enum check_kind kind); /* "none", "full", "sampled" */

@@ -9,6 +9,7 @@
 struct problem {
     const struct verify_input *input;
     struct reference_shape shape;
+    uint64_t first_query; /* the position of the first query: those before are cached keys */
     enum dtype dtype;
     bool train;
     struct verification *out;
@@ -16,8 +17,16 @@ struct problem {
 
 bool output_is_of_keys(enum output output);                                   /* its rows are keys */
 size_t problem_head_width(const struct problem *problem, enum output output); /* numbers of one head */
-size_t problem_row_width(const struct problem *problem, enum output output);
-uint64_t problem_position(const struct schedule *schedule, uint32_t rank, uint64_t row);
+size_t problem_row_width(const struct problem *problem, enum output output);  /* of all heads */
+
+/* What part of an output a rank has: rows, and of the heads (batch * heads) some that follow each other. */
+struct owned {
+    struct block block;
+    size_t first_head, heads;
+};
+struct owned problem_owned(const struct problem *problem, uint32_t rank, bool keys);
+/* The position of a row of the block, counted from its first. */
+uint64_t owned_position(const struct schedule *schedule, const struct owned *owned, uint64_t row);
 
 double root_mean_square(const double *values, size_t count);
 

@@ -16,8 +16,9 @@
 /* One row of one KV head and the query heads that share it. */
 struct sample {
     uint32_t rank;
+    struct owned owned; /* of the rank's queries, or keys */
     uint64_t row, position;
-    size_t kv_head;
+    size_t kv_head; /* of all (batch * kv_heads) */
     double *expected[OUTPUT_COUNT];
 };
 
@@ -32,23 +33,31 @@ static uint64_t choose(const struct problem *problem, uint32_t rank, int kind, u
 
 static struct sample *make_samples(const struct problem *problem, bool keys, size_t *count)
 {
-    const struct sharding *sharding = &problem->input->schedule->sharding;
     uint64_t per_rank = keys ? KEY_SAMPLES : QUERY_SAMPLES;
+    const size_t group = problem->shape.q_heads / problem->shape.kv_heads;
     struct sample *samples = memory_zeroed(problem->input->n_ranks * per_rank, sizeof *samples);
     *count = 0;
     for (uint32_t r = 0; r < problem->input->n_ranks; r++) {
         uint32_t rank = problem->input->first_rank + r;
-        uint64_t rows = sharding_rows(sharding, rank);
-        for (uint64_t i = 0; i < per_rank && rows > 0; i++) {
+        struct owned owned = problem_owned(problem, rank, keys);
+        size_t first = keys ? 0 : owned.first_head / group, kv_heads = keys ? owned.heads : owned.heads / group;
+        uint64_t rows = owned.block.count;
+        for (uint64_t i = 0; i < per_rank && rows > 0 && kv_heads > 0; i++) {
             uint64_t row = i == 0 ? 0 : i == 1 ? rows - 1 : choose(problem, rank, keys, i, rows);
-            samples[(*count)++] =
-                (struct sample){.rank = rank,
-                                .row = row,
-                                .position = problem_position(problem->input->schedule, rank, row),
-                                .kv_head = choose(problem, rank, 2 + keys, i, problem->shape.kv_heads)};
+            samples[(*count)++] = (struct sample){.rank = rank,
+                                                  .owned = owned,
+                                                  .row = row,
+                                                  .position = owned_position(problem->input->schedule, &owned, row),
+                                                  .kv_head = first + choose(problem, rank, 2 + keys, i, kv_heads)};
         }
     }
     return samples;
+}
+
+/* Where a sample's numbers of an output are in the rank's own: `heads` heads of it, `width` numbers each. */
+static size_t sample_offset(const struct sample *sample, size_t heads, size_t width)
+{
+    return (sample->row * sample->owned.heads + sample->kv_head * heads - sample->owned.first_head) * width;
 }
 
 /* All rows' `heads` heads from `first_head` on, of an input. */
@@ -137,10 +146,12 @@ static double gradient_floor(const struct problem *problem, const struct sample 
 {
     const float *o = problem->input->outputs[sample->rank - problem->input->first_rank].tensors[OUTPUT_O];
     size_t group = problem->shape.q_heads / problem->shape.kv_heads, width = group * problem->shape.head_dim;
+    struct sample query = *sample; /* the row's own, if the rank has it: training, it has those of its keys */
+    query.owned = problem_owned(problem, sample->rank, false);
     if ((output != OUTPUT_DQ && output != OUTPUT_DK) || !o)
         return 0;
     double *d_o = make_row(problem, INPUT_DO, sample->position, sample->kv_head * group, group), sum = 0;
-    o += (sample->row * problem->shape.kv_heads + sample->kv_head) * width;
+    o += sample_offset(&query, group, problem->shape.head_dim);
     for (size_t i = 0; i < width; i++)
         sum += pow(d_o[i] * fmin(fabs((double)o[i]), 1), 2);
     free(d_o);
@@ -158,7 +169,7 @@ static void compare_samples(const struct problem *problem, const struct sample *
     double floor = count ? sqrt(squares / (double)count) : 0;
     for (size_t i = 0; i < count; i++) {
         const float *tensor = problem->input->outputs[samples[i].rank - problem->input->first_rank].tensors[output];
-        size_t offset = samples[i].row * problem_row_width(problem, output) + samples[i].kv_head * width;
+        size_t offset = sample_offset(&samples[i], heads, problem_head_width(problem, output));
         problem_compare(problem, output, samples[i].rank, samples[i].position, tensor ? tensor + offset : NULL,
                         samples[i].expected[output], width, fmax(floor, gradient_floor(problem, &samples[i], output)));
     }
@@ -169,14 +180,14 @@ static void count_non_finite(const struct problem *problem)
 {
     for (uint32_t r = 0; r < problem->input->n_ranks; r++) {
         uint32_t rank = problem->input->first_rank + r;
-        uint64_t rows = sharding_rows(&problem->input->schedule->sharding, rank);
         for (int t = 0; t < OUTPUT_COUNT; t++) {
             struct tensor_check *check = &problem->out->tensors[t];
+            struct owned owned = problem_owned(problem, rank, output_is_of_keys((enum output)t));
             const float *tensor = problem->input->outputs[r].tensors[t];
-            size_t width = problem_row_width(problem, (enum output)t);
-            for (uint64_t i = 0; check->present && i < rows * width; i++)
+            size_t width = owned.heads * problem_head_width(problem, (enum output)t);
+            for (uint64_t i = 0; check->present && i < owned.block.count * width; i++)
                 if ((!tensor || !isfinite(tensor[i])) && check->non_finite++ == 0)
-                    check_note_worst(check, rank, problem_position(problem->input->schedule, rank, i / width));
+                    check_note_worst(check, rank, owned_position(problem->input->schedule, &owned, i / width));
         }
     }
 }

@@ -1,124 +1,94 @@
 /* walk_ops.c - each kind of operation as program.h defines it, in double precision. Formulas: the online softmax and
  * its backward pass of FlashAttention (Dao et al., 2022, arXiv:2205.14135); a block that shows nothing is neutral (l =
  * 0). */
-#include "hw/walk.h"
-
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "hw/walk.h"
 #include "kernels/rows.h"
-#include "models/base/memory.h"
 #include "models/schedule/mask.h"
 
-/* ---- what a buffer holds ---- */
+/* ---- rows and keys ---- */
 
-static bool is_among(const uint32_t *buffers, uint32_t count, uint32_t buffer)
+/* What an operation of queries works on: each row of each lane, and there the numbers of its buffers. */
+struct cell {
+    const struct walk *walk;
+    const struct view *any; /* one of the operation's buffers of queries */
+    size_t row;
+    uint32_t lane;
+};
+
+static struct cell first_cell(const struct walk *walk, const struct view *any)
 {
-    for (uint32_t i = 0; i < count; i++)
-        if (buffers[i] == buffer)
-            return true;
-    return false;
+    return (struct cell){.walk = walk, .any = any};
 }
 
-static bool complain(const struct walk *walk, uint32_t rank, const struct op *op, const char *verb, uint32_t buffer,
-                     struct diagnostics *diag)
+static bool is_cell(const struct cell *cell)
 {
-    const struct program *program = &walk->programs[rank];
-    char text[256];
-    program_describe_op(program, (uint32_t)(op - program->ops), text, sizeof text);
-    return diagnostics_add(diag, "rank %" PRIu32 ": '%s' %s rows that buffer '%s' does not hold", rank, text, verb,
-                           program->buffers[buffer].name);
+    return cell->row < cell->any->count && lanes_count(cell->any->lanes) > 0;
 }
 
-static bool check_reads(const struct walk *walk, uint32_t rank, const struct op *op, struct diagnostics *diag)
+static void next_cell(struct cell *cell)
 {
-    const uint32_t *reads = program_reads(&walk->programs[rank], op);
-    for (uint32_t i = 0; i < op->n_reads; i++)
-        if (!walk_rows(walk, rank, reads[i], walk_block(walk, rank, op, false, i)))
-            return complain(walk, rank, op, "reads", reads[i], diag);
-    return true;
+    cell->lane = (cell->lane + 1) % lanes_count(cell->any->lanes);
+    cell->row += cell->lane == 0;
 }
 
-/* Lets a buffer hold `block`: beside the rows that it holds already, if there is room for both (a sum that is filled
- * piece by piece); else in their place. */
-static void hold(struct holding *holding, uint64_t rows_max, struct block block)
+static double *at(const struct cell *cell, const struct view *view)
 {
-    struct block held = holding->block;
-    uint64_t first = held.first < block.first ? held.first : block.first;
-    uint64_t held_end = (uint64_t)held.first + held.count, block_end = (uint64_t)block.first + block.count;
-    uint64_t end = held_end > block_end ? held_end : block_end;
-    bool keeps = holding->data && held.owner == block.owner && end - first <= rows_max;
-    struct block both = keeps ? (struct block){block.owner, (uint32_t)first, (uint32_t)(end - first)} : block;
-    double *data = walk_make_nan(both.count * holding->width);
-    if (keeps)
-        memcpy(data + (held.first - both.first) * holding->width, holding->data,
-               held.count * holding->width * sizeof *data);
-    free(holding->data);
-    holding->data = data;
-    holding->block = both;
+    return walk_lane(cell->walk, view, cell->row, cell->lane);
 }
 
-/* Makes the written buffers hold what `op` writes. */
-static bool claim_writes(struct walk *walk, uint32_t rank, const struct op *op, struct diagnostics *diag)
+static struct view find(const struct walk *walk, uint32_t rank, const struct op *op, bool write, enum tensor tensor)
 {
-    const struct program *program = &walk->programs[rank];
-    const uint32_t *reads = program_reads(program, op), *writes = program_writes(program, op);
-    for (uint32_t i = 0; i < op->n_writes; i++) {
-        struct block block = walk_block(walk, rank, op, true, i);
-        const struct buffer *buffer = &program->buffers[writes[i]];
-        bool adds = is_among(reads, op->n_reads, writes[i]);
-        if (!adds && buffer->role != ROLE_RESIDENT && block.count <= buffer->rows)
-            hold(&walk->holdings[rank][writes[i]], buffer->rows, block);
-        if (!walk_rows(walk, rank, writes[i], block))
-            return complain(walk, rank, op, "writes", writes[i], diag);
-    }
-    return true;
-}
-
-/* ---- arithmetic ---- */
-
-/* The first of the buffers of `tensor` that `op` reads (or writes), at op's rows; NULL when there is none. */
-static double *find_rows(const struct walk *walk, uint32_t rank, const struct op *op, bool write, enum tensor tensor)
-{
-    const struct program *program = &walk->programs[rank];
-    const uint32_t *buffers = write ? program_writes(program, op) : program_reads(program, op);
-    for (uint32_t i = 0; i < (write ? op->n_writes : op->n_reads); i++)
-        if (program->buffers[buffers[i]].tensor == tensor)
-            return walk_rows(walk, rank, buffers[i], walk_block(walk, rank, op, write, i));
-    return NULL;
+    struct view view = {0};
+    bool found = walk_find(walk, rank, op, write, tensor, &view);
+    assert(found);
+    (void)found;
+    return view;
 }
 
 /* The rows of a block of keys, perhaps in several buffers. */
 struct key_rows {
     size_t count;
     uint64_t positions[EVENTS_SEQ_LEN_MAX];
-    double *rows[EVENTS_SEQ_LEN_MAX];
+    struct view views[EVENTS_SEQ_LEN_MAX];
+    uint32_t view_of[EVENTS_SEQ_LEN_MAX], row_of[EVENTS_SEQ_LEN_MAX];
 };
 
 static void find_keys(const struct walk *walk, uint32_t rank, const struct op *op, bool write, enum tensor tensor,
                       struct key_rows *keys)
 {
-    const struct program *program = &walk->programs[rank];
-    const uint32_t *buffers = write ? program_writes(program, op) : program_reads(program, op);
+    struct access_walk accesses;
+    struct access access;
+    uint32_t n_views = 0;
     keys->count = 0;
-    for (uint32_t i = 0; i < (write ? op->n_writes : op->n_reads); i++) {
-        if (program->buffers[buffers[i]].tensor != tensor)
+    accesses_begin(&accesses, walk->schedule, &walk->programs[rank], op);
+    while (accesses_next(&accesses, &access)) {
+        if (access.write != write || walk->programs[rank].buffers[access.buffer].tensor != tensor ||
+            access.block.count == 0)
             continue;
-        struct block block = walk_block(walk, rank, op, write, i);
-        double *rows = walk_rows(walk, rank, buffers[i], block);
-        size_t n = walk_positions(walk, block, keys->positions + keys->count);
-        for (size_t j = 0; j < n; j++)
-            keys->rows[keys->count++] = rows + j * walk->holdings[rank][buffers[i]].width;
+        assert(n_views < EVENTS_SEQ_LEN_MAX && keys->count + access.block.count <= EVENTS_SEQ_LEN_MAX);
+        struct view *view = &keys->views[n_views++];
+        *view = walk_view(walk, rank, &access);
+        for (uint32_t i = 0; i < view->count; i++) {
+            keys->positions[keys->count] = view->positions[i];
+            keys->view_of[keys->count] = n_views - 1;
+            keys->row_of[keys->count++] = i;
+        }
     }
 }
 
-static size_t kv_head_of(const struct walk *walk, size_t q_head)
+/* Key j's numbers (K, then V) for the query head of a cell. */
+static double *key_at(const struct cell *cell, const struct key_rows *keys, size_t j)
 {
-    return q_head / (walk->q_heads / walk->kv_heads);
+    const struct lanes lanes = cell->any->lanes;
+    uint32_t item = lanes.item + cell->lane / lanes.heads, head = lanes.head + cell->lane % lanes.heads;
+    return walk_at(cell->walk, &keys->views[keys->view_of[j]], keys->row_of[j], item, walk_kv_head(cell->walk, head));
 }
+
+/* ---- arithmetic ---- */
 
 static void set_neutral(double *state, size_t dim)
 {
@@ -137,195 +107,267 @@ static void merge(double *state, const double *block, size_t dim)
         state[i] = keep * state[i] + add * block[i];
 }
 
-/* O = a / l, LSE = m + ln l, for `count` rows of all heads. */
-static void finish(const struct walk *walk, const double *states, size_t count, double *o, double *lse)
+/* O = a / l, LSE = m + ln l. */
+static void finish(const double *state, size_t dim, double *o, double *lse)
 {
-    size_t dim = walk->head_dim;
-    for (size_t i = 0; i < count * walk->q_heads; i++) {
-        const double *state = states + i * (2 + dim);
-        for (size_t d = 0; d < dim; d++)
-            o[i * dim + d] = state[1] == 0 ? 0 : state[2 + d] / state[1];
-        lse[i] = state[0] + log(state[1]);
-    }
+    for (size_t d = 0; d < dim; d++)
+        o[d] = state[1] == 0 ? 0 : state[2 + d] / state[1];
+    *lse = state[0] + log(state[1]);
+}
+
+static double lse_of(const double *state)
+{
+    return state[0] + log(state[1]);
+}
+
+/* e^(a - b); 0 of what saw nothing, whatever b is. */
+static double weight_of(double a, double b)
+{
+    return isinf(a) ? 0 : exp(a - b);
 }
 
 /* (m, l, a) of one query row of one head over the keys that it sees. */
-static void attend_row(const struct walk *walk, uint64_t position, const double *q, size_t kv_head,
-                       const struct key_rows *keys, double *state)
+static void attend_cell(const struct cell *cell, const double *q, const struct key_rows *keys, double *state)
 {
-    size_t dim = walk->head_dim;
+    const struct walk *walk = cell->walk;
     const struct mask *mask = &walk->schedule->experiment->mask;
+    size_t dim = walk->head_dim;
+    uint64_t position = cell->any->positions[cell->row];
     set_neutral(state, dim);
     for (size_t j = 0; j < keys->count; j++)
         if (mask_visible(mask, position, keys->positions[j]))
-            state[0] = fmax(state[0], walk->scale * row_dot(q, keys->rows[j] + kv_head * dim, dim));
+            state[0] = fmax(state[0], walk->scale * row_dot(q, key_at(cell, keys, j), dim));
     for (size_t j = 0; j < keys->count; j++) {
         if (!mask_visible(mask, position, keys->positions[j]))
             continue;
-        const double *k = keys->rows[j] + kv_head * dim, *v = k + walk->kv_heads * dim;
+        const double *k = key_at(cell, keys, j), *v = k + dim;
         double weight = exp(walk->scale * row_dot(q, k, dim) - state[0]);
         state[1] += weight;
         row_add_scaled(state + 2, weight, v, dim);
     }
 }
 
-/* ---- operations ---- */
+/* ---- attention ---- */
 
 static void do_attend(struct walk *walk, uint32_t rank, const struct op *op)
 {
-    size_t dim = walk->head_dim, heads = walk->q_heads;
-    uint64_t positions[EVENTS_SEQ_LEN_MAX];
-    size_t rows = walk_positions(walk, op->q, positions);
-    const double *q = find_rows(walk, rank, op, false, TENSOR_Q);
+    size_t dim = walk->head_dim;
     struct key_rows keys;
+    struct view partial, o, lse;
+    const struct view q = find(walk, rank, op, false, TENSOR_Q);
     find_keys(walk, rank, op, false, TENSOR_KV, &keys);
-    for (size_t i = 0; i < rows; i++)
-        for (size_t h = 0; h < heads; h++)
-            attend_row(walk, positions[i], q + (i * heads + h) * dim, kv_head_of(walk, h), &keys,
-                       walk->attended + (i * heads + h) * (2 + dim));
-
-    double *partial = find_rows(walk, rank, op, true, TENSOR_PARTIAL);
-    if (partial) {
-        memcpy(partial, walk->attended, rows * walk_row_width(walk, TENSOR_PARTIAL) * sizeof *partial);
-        walk->holdings[rank][*program_writes(&walk->programs[rank], op)].attended = op->k;
+    bool is_partial = walk_find(walk, rank, op, true, TENSOR_PARTIAL, &partial);
+    if (is_partial) {
+        walk->holdings[rank][partial.buffer].attended = op->k;
     } else {
-        finish(walk, walk->attended, rows, find_rows(walk, rank, op, true, TENSOR_O),
-               find_rows(walk, rank, op, true, TENSOR_LSE));
+        o = find(walk, rank, op, true, TENSOR_O);
+        lse = find(walk, rank, op, true, TENSOR_LSE);
+    }
+    double *state = walk->attended;
+    for (struct cell cell = first_cell(walk, &q); is_cell(&cell); next_cell(&cell), state += 2 + dim) {
+        attend_cell(&cell, at(&cell, &q), &keys, state);
+        if (is_partial)
+            memcpy(at(&cell, &partial), state, (2 + dim) * sizeof *state);
+        else
+            finish(state, dim, at(&cell, &o), at(&cell, &lse));
     }
 }
 
-static void do_merge(struct walk *walk, uint32_t rank, const struct op *op)
+static void do_attend_backward(struct walk *walk, uint32_t rank, const struct op *op)
 {
-    size_t width = 2 + walk->head_dim;
-    const double *partial = find_rows(walk, rank, op, false, TENSOR_PARTIAL);
-    double *state = find_rows(walk, rank, op, true, TENSOR_STATE);
-    bool first = !find_rows(walk, rank, op, false, TENSOR_STATE);
-    for (size_t i = 0; i < op->q.count * walk->q_heads; i++) {
-        if (first)
-            set_neutral(state + i * width, walk->head_dim);
-        merge(state + i * width, partial + i * width, walk->head_dim);
+    size_t dim = walk->head_dim;
+    const struct mask *mask = &walk->schedule->experiment->mask;
+    const struct view q = find(walk, rank, op, false, TENSOR_Q), d_o = find(walk, rank, op, false, TENSOR_DO);
+    const struct view lse = find(walk, rank, op, false, TENSOR_LSE), dq = find(walk, rank, op, true, TENSOR_DQ);
+    const struct view delta = find(walk, rank, op, false, TENSOR_DELTA);
+    struct key_rows keys, gradients;
+    find_keys(walk, rank, op, false, TENSOR_KV, &keys);
+    find_keys(walk, rank, op, true, TENSOR_DKV, &gradients);
+    assert(gradients.count == keys.count);
+    for (size_t j = 0; j < gradients.count; j++) {
+        const struct view *view = &gradients.views[gradients.view_of[j]];
+        for (uint32_t lane = 0; lane < lanes_count(view->lanes); lane++)
+            memset(walk_lane(walk, view, gradients.row_of[j], lane), 0, 2 * dim * sizeof(double));
+    }
+    for (struct cell cell = first_cell(walk, &q); is_cell(&cell); next_cell(&cell)) {
+        double *dq_row = at(&cell, &dq);
+        const double *q_row = at(&cell, &q), *d_o_row = at(&cell, &d_o);
+        memset(dq_row, 0, dim * sizeof *dq_row);
+        for (size_t j = 0; j < keys.count; j++) {
+            if (!mask_visible(mask, q.positions[cell.row], keys.positions[j]))
+                continue;
+            const double *k = key_at(&cell, &keys, j), *v = k + dim;
+            double *dk = key_at(&cell, &gradients, j), *dv = dk + dim;
+            double p = exp(walk->scale * row_dot(q_row, k, dim) - *at(&cell, &lse));
+            double ds = walk->scale * p * (row_dot(d_o_row, v, dim) - *at(&cell, &delta));
+            row_add_scaled(dv, p, d_o_row, dim);
+            row_add_scaled(dq_row, ds, k, dim);
+            row_add_scaled(dk, ds, q_row, dim);
+        }
     }
 }
 
 static void do_delta(struct walk *walk, uint32_t rank, const struct op *op)
 {
-    const double *o = find_rows(walk, rank, op, false, TENSOR_O), *d_o = find_rows(walk, rank, op, false, TENSOR_DO);
-    double *delta = find_rows(walk, rank, op, true, TENSOR_DELTA);
-    for (size_t i = 0; i < op->q.count * walk->q_heads; i++)
-        delta[i] = row_dot(o + i * walk->head_dim, d_o + i * walk->head_dim, walk->head_dim);
+    const struct view o = find(walk, rank, op, false, TENSOR_O), d_o = find(walk, rank, op, false, TENSOR_DO);
+    const struct view delta = find(walk, rank, op, true, TENSOR_DELTA);
+    for (struct cell cell = first_cell(walk, &o); is_cell(&cell); next_cell(&cell))
+        *at(&cell, &delta) = row_dot(at(&cell, &o), at(&cell, &d_o), walk->head_dim);
 }
 
-static void do_attend_backward(struct walk *walk, uint32_t rank, const struct op *op)
+/* ---- partial results become whole ---- */
+
+static void do_merge(struct walk *walk, uint32_t rank, const struct op *op)
 {
-    size_t dim = walk->head_dim, heads = walk->q_heads, v_offset = walk->kv_heads * dim;
-    const struct mask *mask = &walk->schedule->experiment->mask;
-    uint64_t positions[EVENTS_SEQ_LEN_MAX];
-    size_t rows = walk_positions(walk, op->q, positions);
-    const double *q = find_rows(walk, rank, op, false, TENSOR_Q), *d_o = find_rows(walk, rank, op, false, TENSOR_DO);
-    const double *lse = find_rows(walk, rank, op, false, TENSOR_LSE);
-    const double *delta = find_rows(walk, rank, op, false, TENSOR_DELTA);
-    double *dq = find_rows(walk, rank, op, true, TENSOR_DQ);
-    struct key_rows keys, gradients;
-    find_keys(walk, rank, op, false, TENSOR_KV, &keys);
-    find_keys(walk, rank, op, true, TENSOR_DKV, &gradients);
-    memset(dq, 0, rows * heads * dim * sizeof *dq);
-    for (size_t j = 0; j < keys.count; j++)
-        memset(gradients.rows[j], 0, walk_row_width(walk, TENSOR_DKV) * sizeof **gradients.rows);
-    for (size_t i = 0; i < rows * heads; i++) {
-        for (size_t j = 0; j < keys.count; j++) {
-            if (!mask_visible(mask, positions[i / heads], keys.positions[j]))
-                continue;
-            size_t offset = kv_head_of(walk, i % heads) * dim;
-            const double *k = keys.rows[j] + offset, *v = k + v_offset;
-            double *dk = gradients.rows[j] + offset, *dv = dk + v_offset;
-            double p = exp(walk->scale * row_dot(q + i * dim, k, dim) - lse[i]);
-            double ds = walk->scale * p * (row_dot(d_o + i * dim, v, dim) - delta[i]);
-            row_add_scaled(dv, p, d_o + i * dim, dim);
-            row_add_scaled(dq + i * dim, ds, k, dim);
-            row_add_scaled(dk, ds, q + i * dim, dim);
-        }
+    const struct view partial = find(walk, rank, op, false, TENSOR_PARTIAL);
+    struct view state, before;
+    state = find(walk, rank, op, true, TENSOR_STATE);
+    bool first = !walk_find(walk, rank, op, false, TENSOR_STATE, &before);
+    for (struct cell cell = first_cell(walk, &partial); is_cell(&cell); next_cell(&cell)) {
+        if (first)
+            set_neutral(at(&cell, &state), walk->head_dim);
+        merge(at(&cell, &state), at(&cell, &partial), walk->head_dim);
     }
 }
+
+static void do_finish(struct walk *walk, uint32_t rank, const struct op *op)
+{
+    const struct view state = find(walk, rank, op, false, TENSOR_STATE);
+    const struct view o = find(walk, rank, op, true, TENSOR_O), lse = find(walk, rank, op, true, TENSOR_LSE);
+    for (struct cell cell = first_cell(walk, &state); is_cell(&cell); next_cell(&cell))
+        finish(at(&cell, &state), walk->head_dim, at(&cell, &o), at(&cell, &lse));
+}
+
+/* ln(e^LSE + e^LSE_partial), without large powers. */
+static void do_sum_lse(struct walk *walk, uint32_t rank, const struct op *op)
+{
+    const struct view partial = find(walk, rank, op, false, TENSOR_PARTIAL);
+    const struct view lse = find(walk, rank, op, true, TENSOR_LSE);
+    struct view before;
+    bool first = !walk_find(walk, rank, op, false, TENSOR_LSE, &before);
+    for (struct cell cell = first_cell(walk, &partial); is_cell(&cell); next_cell(&cell)) {
+        double *sum = at(&cell, &lse), part = lse_of(at(&cell, &partial)), old = first ? -HUGE_VAL : *sum;
+        double most = fmax(old, part);
+        *sum = isinf(most) ? most : most + log(weight_of(old, most) + weight_of(part, most));
+    }
+}
+
+/* O += O_partial e^(LSE_partial - LSE), or = without an O to add to. */
+static void do_correct(struct walk *walk, uint32_t rank, const struct op *op)
+{
+    size_t dim = walk->head_dim;
+    const struct view partial = find(walk, rank, op, false, TENSOR_PARTIAL);
+    const struct view lse = find(walk, rank, op, false, TENSOR_LSE), o = find(walk, rank, op, true, TENSOR_O);
+    struct view before;
+    bool first = !walk_find(walk, rank, op, false, TENSOR_O, &before);
+    for (struct cell cell = first_cell(walk, &partial); is_cell(&cell); next_cell(&cell)) {
+        const double *state = at(&cell, &partial);
+        double *out = at(&cell, &o), weight = weight_of(lse_of(state), *at(&cell, &lse));
+        for (size_t d = 0; d < dim; d++)
+            out[d] = (first ? 0 : out[d]) + (weight == 0 ? 0 : weight * state[2 + d] / state[1]);
+    }
+}
+
+/* ---- one softmax over keys of several ranks ---- */
+
+static void do_top(struct walk *walk, uint32_t rank, const struct op *op)
+{
+    const struct view partial = find(walk, rank, op, false, TENSOR_PARTIAL);
+    const struct view top = find(walk, rank, op, true, TENSOR_TOP);
+    for (struct cell cell = first_cell(walk, &partial); is_cell(&cell); next_cell(&cell))
+        *at(&cell, &top) = lse_of(at(&cell, &partial));
+}
+
+static void do_raise(struct walk *walk, uint32_t rank, const struct op *op)
+{
+    const struct access source = access_of(walk->schedule, &walk->programs[rank], op, false, 0);
+    const struct view other = walk_view(walk, rank, &source), top = find(walk, rank, op, true, TENSOR_TOP);
+    for (struct cell cell = first_cell(walk, &top); is_cell(&cell); next_cell(&cell))
+        *at(&cell, &top) = fmax(*at(&cell, &top), *at(&cell, &other));
+}
+
+static void do_weigh(struct walk *walk, uint32_t rank, const struct op *op)
+{
+    size_t dim = walk->head_dim;
+    const struct view partial = find(walk, rank, op, false, TENSOR_PARTIAL);
+    const struct view top = find(walk, rank, op, false, TENSOR_TOP);
+    const struct view numerator = find(walk, rank, op, true, TENSOR_NUMERATOR);
+    const struct view denominator = find(walk, rank, op, true, TENSOR_DENOMINATOR);
+    for (struct cell cell = first_cell(walk, &partial); is_cell(&cell); next_cell(&cell)) {
+        const double *state = at(&cell, &partial);
+        double weight = weight_of(lse_of(state), *at(&cell, &top));
+        for (size_t d = 0; d < dim; d++)
+            at(&cell, &numerator)[d] = weight == 0 ? 0 : weight * state[2 + d] / state[1];
+        *at(&cell, &denominator) = weight;
+    }
+}
+
+static void do_normalize(struct walk *walk, uint32_t rank, const struct op *op)
+{
+    size_t dim = walk->head_dim;
+    const struct view numerator = find(walk, rank, op, false, TENSOR_NUMERATOR);
+    const struct view denominator = find(walk, rank, op, false, TENSOR_DENOMINATOR);
+    const struct view top = find(walk, rank, op, false, TENSOR_TOP);
+    const struct view o = find(walk, rank, op, true, TENSOR_O), lse = find(walk, rank, op, true, TENSOR_LSE);
+    for (struct cell cell = first_cell(walk, &o); is_cell(&cell); next_cell(&cell)) {
+        double sum = *at(&cell, &denominator);
+        for (size_t d = 0; d < dim; d++)
+            at(&cell, &o)[d] = sum == 0 ? 0 : at(&cell, &numerator)[d] / sum;
+        *at(&cell, &lse) = sum == 0 ? -HUGE_VAL : *at(&cell, &top) + log(sum);
+    }
+}
+
+/* ---- sums ---- */
 
 /* For each target: target = (target, if it is among the reads) + source. The sources are the first reads. A cast is the
  * same without target: everything here is double. */
 static void do_accumulate(struct walk *walk, uint32_t rank, const struct op *op)
 {
     const struct program *program = &walk->programs[rank];
-    const uint32_t *reads = program_reads(program, op), *targets = program_writes(program, op);
     for (uint32_t i = 0; i < op->n_writes; i++) {
-        struct block block = walk_block(walk, rank, op, true, i);
-        double *target = walk_rows(walk, rank, targets[i], block);
-        const double *source = walk_rows(walk, rank, reads[i], walk_block(walk, rank, op, false, i));
-        size_t count = block.count * walk->holdings[rank][targets[i]].width;
-        if (is_among(reads, op->n_reads, targets[i]))
-            row_add_scaled(target, 1, source, count);
-        else
-            memcpy(target, source, count * sizeof *target);
-    }
-}
-
-static bool do_message(struct walk *walk, uint32_t rank, const struct op *send, uint32_t receive_index,
-                       struct diagnostics *diag)
-{
-    const struct program *from = &walk->programs[rank], *to = &walk->programs[send->peer];
-    const struct op *receive = &to->ops[receive_index];
-    if (!claim_writes(walk, send->peer, receive, diag))
-        return false;
-    for (uint32_t i = 0; i < send->n_reads && i < receive->n_writes; i++) {
-        uint32_t source = program_reads(from, send)[i], target = program_writes(to, receive)[i];
-        struct block sent = walk_block(walk, rank, send, false, i);
-        struct block received = walk_block(walk, send->peer, receive, true, i);
-        if (memcmp(&sent, &received, sizeof sent) != 0 || from->buffers[source].tensor != to->buffers[target].tensor)
-            return diagnostics_add(diag,
-                                   "rank %" PRIu32 " sends other rows than rank %" PRIu32 " expects in buffer '%s'",
-                                   rank, send->peer, to->buffers[target].name);
-        size_t width = walk->holdings[rank][source].width, first = 0, count = width;
-        if (tensor_goes_by_keys((enum tensor)from->buffers[source].tensor)) {
-            first = send->part == PART_V ? width / 2 : 0;
-            count = send->part == PART_ALL ? width : width / 2;
+        const struct access to = access_of(walk->schedule, program, op, true, i);
+        const struct access from = access_of(walk->schedule, program, op, false, i);
+        const struct view target = walk_view(walk, rank, &to), source = walk_view(walk, rank, &from);
+        size_t numbers = walk->holdings[rank][to.buffer].numbers;
+        bool adds = false;
+        for (uint32_t j = op->n_writes; j < op->n_reads; j++)
+            adds = adds || program_reads(program, op)[j] == to.buffer;
+        for (struct cell cell = first_cell(walk, &target); is_cell(&cell); next_cell(&cell)) {
+            if (adds)
+                row_add_scaled(at(&cell, &target), 1, at(&cell, &source), numbers);
+            else
+                memcpy(at(&cell, &target), at(&cell, &source), numbers * sizeof(double));
         }
-        const double *out = walk_rows(walk, rank, source, sent);
-        double *in = walk_rows(walk, send->peer, target, received);
-        for (size_t row = 0; row < sent.count; row++)
-            memcpy(in + row * width + first, out + row * width + first, count * sizeof *in);
-        walk->holdings[send->peer][target].attended = walk->holdings[rank][source].attended;
     }
-    return true;
 }
 
 bool walk_do(struct walk *walk, uint32_t rank, uint32_t index, uint32_t receive, struct diagnostics *diag)
 {
+    static void (*const local[OP_KIND_COUNT])(struct walk * walk, uint32_t rank, const struct op *op) = {
+        [OP_ATTEND] = do_attend,
+        [OP_MERGE] = do_merge,
+        [OP_FINISH] = do_finish,
+        [OP_DELTA] = do_delta,
+        [OP_ATTEND_BACKWARD] = do_attend_backward,
+        [OP_ACCUMULATE] = do_accumulate,
+        [OP_CAST] = do_accumulate,
+        [OP_SPLIT_LANES] = walk_layout,
+        [OP_JOIN_LANES] = walk_layout,
+        [OP_SPLIT_ROWS] = walk_layout,
+        [OP_JOIN_ROWS] = walk_layout,
+        [OP_SUM_LSE] = do_sum_lse,
+        [OP_CORRECT] = do_correct,
+        [OP_TOP] = do_top,
+        [OP_RAISE] = do_raise,
+        [OP_WEIGH] = do_weigh,
+        [OP_NORMALIZE] = do_normalize,
+    };
     const struct op *op = &walk->programs[rank].ops[index];
-    if (!check_reads(walk, rank, op, diag) || !claim_writes(walk, rank, op, diag))
+    if (!walk_claim(walk, rank, op, diag))
         return false;
-    switch ((enum op_kind)op->kind) {
-    case OP_ATTEND:
-        do_attend(walk, rank, op);
-        break;
-    case OP_MERGE:
-        do_merge(walk, rank, op);
-        break;
-    case OP_FINISH:
-        finish(walk, find_rows(walk, rank, op, false, TENSOR_STATE), op->q.count,
-               find_rows(walk, rank, op, true, TENSOR_O), find_rows(walk, rank, op, true, TENSOR_LSE));
-        break;
-    case OP_DELTA:
-        do_delta(walk, rank, op);
-        break;
-    case OP_ATTEND_BACKWARD:
-        do_attend_backward(walk, rank, op);
-        break;
-    case OP_ACCUMULATE:
-    case OP_CAST:
-        do_accumulate(walk, rank, op);
-        break;
-    case OP_SEND:
-        return do_message(walk, rank, op, receive, diag);
-    case OP_RECEIVE:
-    case OP_KIND_COUNT:
-        assert(!"a receive is carried out by its send");
-        break;
-    }
+    if (op->kind == OP_SEND)
+        return walk_message(walk, rank, op, receive, diag);
+    assert(local[op->kind]); /* a receive is carried out by its send */
+    local[op->kind](walk, rank, op);
     return true;
 }

@@ -6,6 +6,7 @@
 #include "kernels/attention.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -79,7 +80,10 @@ static void assert_dtype(enum dtype dtype)
 static void assert_call(const struct attention_call *call)
 {
     assert(call->mask && call->batch > 0 && call->head_dim > 0);
-    assert(call->kv_heads > 0 && call->q_heads % call->kv_heads == 0);
+    assert(call->kv_heads > 0 && (call->group || call->q_heads % call->kv_heads == 0));
+    assert(call->group ? call->group_offset < call->group &&
+                             (call->group_offset + call->q_heads - 1) / call->group < call->kv_heads
+                       : call->group_offset == 0);
     assert_dtype(call->dtype);
     (void)call;
 }
@@ -126,4 +130,48 @@ void attention_accumulate(size_t count, enum dtype target_dtype, void *target, e
     assert_dtype(target_dtype);
     assert_dtype(source_dtype);
     kernels()->accumulate(count, target_dtype, target, source_dtype, source, first != 0);
+}
+
+void attention_sum_lse(size_t count, const float *part, float *lse, int first)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (first || lse[i] == -INFINITY) {
+            lse[i] = part[i];
+        } else if (part[i] != -INFINITY) {
+            float distance = part[i] - lse[i], larger = distance > 0 ? part[i] : lse[i];
+            lse[i] = larger + log1pf(expf(-fabsf(distance)));
+        }
+    }
+}
+
+void attention_correct(size_t rows, size_t heads, size_t head_dim, enum dtype part_dtype, const void *part,
+                       const float *part_lse, const float *lse, enum dtype o_dtype, void *o, int first)
+{
+    assert_dtype(part_dtype);
+    assert_dtype(o_dtype);
+    kernels()->correct(rows * heads, head_dim, part_dtype, part, part_lse, lse, o_dtype, o, first != 0);
+}
+
+/* What is not a number is never hidden. */
+void attention_raise(size_t count, const float *other, float *top)
+{
+    for (size_t i = 0; i < count; i++)
+        top[i] = other[i] <= top[i] || isnan(top[i]) ? top[i] : other[i];
+}
+
+void attention_weigh(size_t rows, size_t heads, size_t head_dim, enum dtype part_dtype, const void *part,
+                     const float *part_lse, const float *top, enum dtype numerator_dtype, void *numerator,
+                     float *denominator)
+{
+    assert_dtype(part_dtype);
+    assert_dtype(numerator_dtype);
+    kernels()->weigh(rows * heads, head_dim, part_dtype, part, part_lse, top, numerator_dtype, numerator, denominator);
+}
+
+void attention_normalize(size_t rows, size_t heads, size_t head_dim, enum dtype numerator_dtype, const void *numerator,
+                         const float *denominator, const float *top, enum dtype o_dtype, void *o, float *lse)
+{
+    assert_dtype(numerator_dtype);
+    assert_dtype(o_dtype);
+    kernels()->normalize(rows * heads, head_dim, numerator_dtype, numerator, denominator, top, o_dtype, o, lse);
 }

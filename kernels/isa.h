@@ -16,6 +16,12 @@ struct isa_kernels {
     void (*delta)(size_t rows, size_t head_dim, enum dtype dtype, const void *o, const void *d_o, float *delta);
     void (*accumulate)(size_t count, enum dtype target_dtype, void *target, enum dtype source_dtype, const void *source,
                        bool first);
+    void (*correct)(size_t rows, size_t head_dim, enum dtype part_dtype, const void *part, const float *part_lse,
+                    const float *lse, enum dtype o_dtype, void *o, bool first);
+    void (*weigh)(size_t rows, size_t head_dim, enum dtype part_dtype, const void *part, const float *part_lse,
+                  const float *top, enum dtype numerator_dtype, void *numerator, float *denominator);
+    void (*normalize)(size_t rows, size_t head_dim, enum dtype numerator_dtype, const void *numerator,
+                      const float *denominator, const float *top, enum dtype o_dtype, void *o, float *lse);
 };
 
 extern const struct isa_kernels isa_baseline;

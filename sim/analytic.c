@@ -3,11 +3,13 @@
  * What an activity takes is known when it begins: a local operation's seconds, or a message's delay plus its bytes over
  * the narrowest link. A heap of events, earliest first and first in first out among equals, is the whole engine; what
  * it finds is the critical path through the programs, a lower bound of any engine that shares links. Where transfers
- * slow compute down, an operation that is due may still owe some time and comes back to the heap.
+ * slow compute down, an operation that is due may still owe some time and comes back to the heap; a kernel that waits
+ * for another one's end is out of it meanwhile.
  */
 #include <stdlib.h>
 
 #include "models/base/memory.h"
+#include "sim/device_turns.h"
 #include "sim/plan.h"
 #include "sim/recorder.h"
 #include "sim/slowdown.h"
@@ -18,7 +20,8 @@ struct event {
     struct activity activity;
     struct moment moment;
     struct slowed slowed;
-    bool moves; /* a message begins to move; else the activity is due to end */
+    bool moves;    /* a message begins to move; else the activity is due to end */
+    bool launches; /* a kernel behind another one: its launch is due to end */
 };
 
 /* Binary heap: no event is before its parent, events[(i - 1) / 2]. */
@@ -65,8 +68,36 @@ struct session {
     struct plan plan;
     struct recorder recorder;
     struct slowdown slowdown;
+    struct device_turns turns;
+    struct event *waiting; /* [instance]: the kernel that waits for its turn */
     struct heap heap;
 };
+
+/* Lets `event` be due when its local operation has run for `seconds` from `now`. */
+static void run_for(struct session *session, struct event *event, double seconds, double now)
+{
+    event->at = now + seconds;
+    event->slowed = slowdown_begin(&session->slowdown, event->activity.instance, now);
+    heap_push(&session->heap, *event);
+}
+
+static void begin_local(struct session *session, struct event *event, enum stream stream, double now)
+{
+    struct activity activity = event->activity;
+    event->launches = stream_computes(stream) && !device_turns_enter(&session->turns, activity.instance, stream);
+    run_for(session, event,
+            event->launches ? plan_fixed_seconds(&session->plan, activity) : plan_seconds(&session->plan, activity),
+            now);
+}
+
+/* The kernel has waited for its turn since event->at, or not at all; now it works. */
+static void begin_work(struct session *session, struct event *event, double now)
+{
+    struct activity activity = event->activity;
+    event->launches = false;
+    event->moment.move += now - event->at;
+    run_for(session, event, plan_seconds(&session->plan, activity) - plan_fixed_seconds(&session->plan, activity), now);
+}
 
 static void begin(struct session *session, struct activity activity, double now)
 {
@@ -79,12 +110,35 @@ static void begin(struct session *session, struct activity activity, double now)
         event.moment.move = now + factor * cost_message_delay(cost, route, op->bytes);
         event.moment.end = event.moment.move + factor * (double)op->bytes / route->bytes_per_s;
         event.moves = session->slowdown.share > 0; /* nobody asks otherwise */
+        event.at = event.moves ? event.moment.move : event.moment.end;
+        heap_push(&session->heap, event);
     } else {
-        event.moment.end = now + plan_seconds(&session->plan, activity);
-        event.slowed = slowdown_begin(&session->slowdown, activity.instance, now);
+        begin_local(session, &event, (enum stream)op->stream, now);
     }
-    event.at = event.moves ? event.moment.move : event.moment.end;
-    heap_push(&session->heap, event);
+}
+
+/* Whether the event ends its local operation. */
+static bool ends_local(struct session *session, struct event *event)
+{
+    uint32_t instance = event->activity.instance;
+    enum stream stream = (enum stream)plan_op(&session->plan, event->activity)->stream;
+    double owed = slowdown_owed(&session->slowdown, instance, &event->slowed, event->at);
+    if (owed > 0) {
+        event->at += owed;
+        heap_push(&session->heap, *event);
+        return false;
+    }
+    if (event->launches) {
+        if (device_turns_launched(&session->turns, instance, stream))
+            begin_work(session, event, event->at);
+        else
+            session->waiting[instance] = *event;
+        return false;
+    }
+    event->moment.end = event->at;
+    if (stream_computes(stream) && device_turns_leave(&session->turns, instance))
+        begin_work(session, &session->waiting[instance], event->at);
+    return true;
 }
 
 /* Whether the event ends its activity; otherwise it is back in the heap for later. */
@@ -92,13 +146,8 @@ static bool ends(struct session *session, struct event *event)
 {
     struct slowdown *slowdown = &session->slowdown;
     uint32_t instance = event->activity.instance;
-    if (!op_is_message(plan_op(&session->plan, event->activity))) {
-        double owed = slowdown_owed(slowdown, instance, &event->slowed, event->at);
-        event->at = event->moment.end += owed;
-        if (owed > 0)
-            heap_push(&session->heap, *event);
-        return owed <= 0;
-    }
+    if (!op_is_message(plan_op(&session->plan, event->activity)))
+        return ends_local(session, event);
     uint32_t receiver = execution_receive_of(session->simulation->execution, event->activity).instance;
     if (event->moves) {
         slowdown_move(slowdown, instance, event->at);
@@ -123,6 +172,8 @@ static bool run(const struct simulation *simulation, struct timeline *timeline, 
     recorder_init(&session.recorder, simulation, timeline);
     slowdown_init(&session.slowdown, simulation->cost->device->transfer_slowdown,
                   execution_instances(simulation->execution));
+    device_turns_init(&session.turns, execution_instances(simulation->execution));
+    session.waiting = memory_zeroed(execution_instances(simulation->execution), sizeof *session.waiting);
     timeline->unshared = true;
     double now = 0;
     for (;;) {
@@ -137,6 +188,8 @@ static bool run(const struct simulation *simulation, struct timeline *timeline, 
             recorder_finish(&session.recorder, event.activity, event.moment);
     }
     free(session.heap.events);
+    free(session.waiting);
+    device_turns_fini(&session.turns);
     slowdown_fini(&session.slowdown);
     plan_fini(&session.plan);
     return recorder_end(&session.recorder, diag);

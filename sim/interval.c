@@ -1,3 +1,4 @@
+/* interval.c - the same simulation with all constants at the fast, and all at the slow end of their spread. */
 #include "sim/interval.h"
 
 /* The step's seconds with the constants at `end`. */

@@ -108,6 +108,11 @@ double plan_seconds(const struct plan *plan, struct activity local)
     return plan->steps[local.instance % plan->simulation->placement->cp][local.op].seconds;
 }
 
+double plan_fixed_seconds(const struct plan *plan, struct activity local)
+{
+    return cost_op_fixed_seconds(plan->simulation->cost, plan_op(plan, local));
+}
+
 size_t plan_path(const struct plan *plan, struct activity send)
 {
     uint32_t ranks = plan->simulation->placement->cp;

@@ -40,6 +40,9 @@ static inline const struct op *plan_op(const struct plan *plan, struct activity 
 /* Seconds of a local operation. */
 double plan_seconds(const struct plan *plan, struct activity local);
 
+/* Those of them that its launch takes: asked for only where two compute streams meet, so not kept. */
+double plan_fixed_seconds(const struct plan *plan, struct activity local);
+
 /* Index in `paths` of the way of a message. */
 size_t plan_path(const struct plan *plan, struct activity send);
 

@@ -3,8 +3,9 @@
  * A pool of workers (SimGrid actors) runs the activities. A worker sleeps through a local operation, or through the
  * delay of a message and then sends its bytes from host to host; at the end it reports to the execution, takes what has
  * become ready, keeps one activity for itself and hands each other to an idle worker, or to a new one. So there are as
- * many workers as activities ever ran at once, and no worker waits for anything but work: SimGrid sees no deadlock, the
- * execution does, when nothing is in flight and not everything is done.
+ * many workers as activities ever ran at once, and no worker waits for anything but work, or for the kernel before its
+ * own on the device, which waits for nothing: SimGrid sees no deadlock, the execution does, when nothing is in flight
+ * and not everything is done.
  *
  * What SimGrid would answer with an abort is ruled out before it is called: the plan has a path for every message, the
  * platform is written here and not by a user, and a second simulation in one process is refused.
@@ -24,6 +25,7 @@
 #include <unistd.h>
 
 #include "models/base/memory.h"
+#include "sim/device_turns.h"
 #include "sim/plan.h"
 #include "sim/platform_xml.h"
 #include "sim/recorder.h"
@@ -32,10 +34,16 @@
 /* SimGrid's grain of time; it complains about a sleep below it. */
 #define PRECISION_SECONDS 1e-12
 
+/* An activity taken from the execution. */
+struct task {
+    struct activity activity;
+    bool behind; /* another kernel of its device */
+};
+
 struct worker {
     struct session *session;
-    sg_sem_t work; /* released when `activity` is new, or the session over */
-    struct activity activity;
+    sg_sem_t work; /* released when `task` is new, its kernel's turn has come, or the session is over */
+    struct task task;
 };
 
 struct ends {
@@ -48,8 +56,10 @@ struct session {
     struct plan plan;
     struct recorder recorder;
     struct slowdown slowdown;
-    sg_host_t home;    /* of the workers */
-    struct ends *ends; /* of plan.paths */
+    struct device_turns turns;
+    struct worker **waiting; /* [instance]: the one whose kernel waits for its turn */
+    sg_host_t home;          /* of the workers */
+    struct ends *ends;       /* of plan.paths */
     struct worker **idle;
     size_t n_idle, idle_capacity;
     bool over; /* workers that wake up shall end */
@@ -57,23 +67,36 @@ struct session {
 
 static void worker_main(int argc, char **argv);
 
-static void hire(struct session *session, struct activity activity)
+/* Takes what is ready next. Turns are given here, in the order in which activities become ready, and not where workers
+ * wake up. */
+static bool take_next(struct session *session, struct task *task)
+{
+    if (!execution_next(session->simulation->execution, &task->activity))
+        return false;
+    const struct op *op = plan_op(&session->plan, task->activity);
+    enum stream stream = (enum stream)op->stream;
+    task->behind = !op_is_message(op) && stream_computes(stream) &&
+                   !device_turns_enter(&session->turns, task->activity.instance, stream);
+    return true;
+}
+
+static void hire(struct session *session, struct task task)
 {
     struct worker *worker = memory_zeroed(1, sizeof *worker);
-    *worker = (struct worker){session, sg_sem_init(0), activity};
+    *worker = (struct worker){session, sg_sem_init(0), task};
     sg_actor_t actor = sg_actor_init("worker", session->home);
     sg_actor_set_data(actor, worker);
     sg_actor_start(actor, worker_main, 0, NULL);
 }
 
-static void hand_out(struct session *session, struct activity activity)
+static void hand_out(struct session *session, struct task task)
 {
     if (session->n_idle == 0) {
-        hire(session, activity);
+        hire(session, task);
         return;
     }
     struct worker *worker = session->idle[--session->n_idle];
-    worker->activity = activity;
+    worker->task = task;
     sg_sem_release(worker->work);
 }
 
@@ -105,38 +128,65 @@ static void transfer(struct session *session, struct activity send, struct momen
     slowdown_stop(&session->slowdown, receiver, simgrid_get_clock());
 }
 
-static void compute(struct session *session, struct activity local)
+/* Lets a local operation of `instance` run for `seconds`, and for what transfers hold it up. */
+static void run_for(struct session *session, uint32_t instance, double seconds)
 {
-    struct slowed slowed = slowdown_begin(&session->slowdown, local.instance, simgrid_get_clock());
-    double seconds = plan_seconds(&session->plan, local);
+    struct slowed slowed = slowdown_begin(&session->slowdown, instance, simgrid_get_clock());
     do
         sleep_seconds(seconds);
-    while ((seconds = slowdown_owed(&session->slowdown, local.instance, &slowed, simgrid_get_clock())) > 0);
+    while ((seconds = slowdown_owed(&session->slowdown, instance, &slowed, simgrid_get_clock())) > 0);
 }
 
-static void perform(struct session *session, struct activity activity)
+/* A kernel behind another one: launched beside it, it waits for its turn. */
+static void compute_behind(struct session *session, struct worker *worker, enum stream stream, struct moment *moment)
 {
+    struct activity local = worker->task.activity;
+    double fixed = plan_fixed_seconds(&session->plan, local);
+    run_for(session, local.instance, fixed);
+    if (!device_turns_launched(&session->turns, local.instance, stream)) {
+        double launched = simgrid_get_clock();
+        session->waiting[local.instance] = worker;
+        sg_sem_acquire(worker->work);
+        moment->move += simgrid_get_clock() - launched;
+    }
+    run_for(session, local.instance, plan_seconds(&session->plan, local) - fixed);
+}
+
+static void compute(struct session *session, struct worker *worker, struct moment *moment)
+{
+    struct activity local = worker->task.activity;
+    enum stream stream = (enum stream)plan_op(&session->plan, local)->stream;
+    if (worker->task.behind)
+        compute_behind(session, worker, stream, moment);
+    else
+        run_for(session, local.instance, plan_seconds(&session->plan, local));
+    if (stream_computes(stream) && device_turns_leave(&session->turns, local.instance))
+        sg_sem_release(session->waiting[local.instance]->work);
+}
+
+static void perform(struct session *session, struct worker *worker)
+{
+    struct activity activity = worker->task.activity;
     struct moment moment;
     moment.begin = moment.move = simgrid_get_clock();
     if (op_is_message(plan_op(&session->plan, activity)))
         transfer(session, activity, &moment);
     else
-        compute(session, activity);
+        compute(session, worker, &moment);
     moment.end = simgrid_get_clock();
     recorder_finish(&session->recorder, activity, moment);
 }
 
-/* Gives `worker` its next activity, waiting for one if need be; false at the end of the simulation. */
-static bool next_activity(struct session *session, struct worker *worker)
+/* Gives `worker` its next task, waiting for one if need be; false at the end of the simulation. */
+static bool next_task(struct session *session, struct worker *worker)
 {
-    struct execution *execution = session->simulation->execution;
-    if (execution_next(execution, &worker->activity)) {
-        struct activity more;
-        while (execution_next(execution, &more))
+    if (take_next(session, &worker->task)) {
+        struct task more;
+        while (take_next(session, &more))
             hand_out(session, more);
         return true;
     }
-    if (execution_in_flight(execution) == 0) {
+    if (execution_in_flight(session->simulation->execution) == 0) {
         dismiss_all(session);
         return false;
     }
@@ -153,8 +203,8 @@ static void worker_main(int argc, char **argv)
     struct worker *worker = sg_actor_self_get_data();
     struct session *session = worker->session;
     do
-        perform(session, worker->activity);
-    while (next_activity(session, worker));
+        perform(session, worker);
+    while (next_task(session, worker));
     sg_sem_destroy(worker->work);
     free(worker);
 }
@@ -236,11 +286,15 @@ static bool run(const struct simulation *simulation, struct timeline *timeline, 
         recorder_init(&session.recorder, simulation, timeline);
         slowdown_init(&session.slowdown, simulation->cost->device->transfer_slowdown,
                       execution_instances(simulation->execution));
-        struct activity activity;
-        while (execution_next(simulation->execution, &activity))
-            hire(&session, activity);
+        device_turns_init(&session.turns, execution_instances(simulation->execution));
+        session.waiting = memory_zeroed(execution_instances(simulation->execution), sizeof(struct worker *));
+        struct task task;
+        while (take_next(&session, &task))
+            hire(&session, task);
         simgrid_run();
         good = recorder_end(&session.recorder, diag);
+        free(session.waiting);
+        device_turns_fini(&session.turns);
         slowdown_fini(&session.slowdown);
     }
     free(session.ends);

@@ -76,17 +76,15 @@ static struct backward_tile backward_tile_at(const struct backward_state *state,
 }
 
 /* The tile of one KV head, packed and with empty sums when it is first needed. */
-static struct backward_tile backward_keys(struct backward_state *state, size_t index, size_t kv_head)
+static struct backward_tile backward_keys(struct backward_state *state, size_t index, struct lane kv)
 {
     const struct attention_call *call = state->call;
     const struct key_tile *keys = &state->tiling.tiles[index];
-    const size_t kv_heads = (size_t)call->batch * call->kv_heads;
+    const struct grid grid = key_grid(call, keys->buffer->strides);
     const struct backward_tile tile = backward_tile_at(state, index);
     if (!state->is_packed[index]) {
-        const struct source k_rows =
-            source_of(call->dtype, keys->buffer->k, keys->first_row, keys->rows, kv_heads, kv_head, state->dim);
-        const struct source v_rows =
-            source_of(call->dtype, keys->buffer->v, keys->first_row, keys->rows, kv_heads, kv_head, state->dim);
+        const struct source k_rows = source_of(call->dtype, keys->buffer->k, grid, keys->first_row, keys->rows, kv);
+        const struct source v_rows = source_of(call->dtype, keys->buffer->v, grid, keys->first_row, keys->rows, kv);
         pack_transposed_panels(&k_rows, state->rowwise, tile.k_columns);
         pack_transposed_panels(&v_rows, state->rowwise, tile.v_columns);
         pack_panels(&k_rows, tile.k_panels);
@@ -96,28 +94,30 @@ static struct backward_tile backward_keys(struct backward_state *state, size_t i
     return tile;
 }
 
-static void pack_queries(struct backward_state *state, size_t first, size_t rows, size_t head, const void *d_o,
+static void pack_queries(struct backward_state *state, size_t first, size_t rows, struct lane lane, const void *d_o,
                          const float *lse, const float *delta)
 {
     const struct attention_call *call = state->call;
-    const size_t heads = (size_t)call->batch * call->q_heads;
-    const struct source q_rows = source_of(call->dtype, call->q, first, rows, heads, head, state->dim);
-    const struct source d_o_rows = source_of(call->dtype, d_o, first, rows, heads, head, state->dim);
+    const struct grid lse_grid = number_grid(call, call->strides.lse);
+    const struct grid delta_grid = number_grid(call, call->strides.delta);
+    const struct source q_rows = source_of(call->dtype, call->q, query_grid(call, call->strides.q), first, rows, lane);
+    const struct source d_o_rows = source_of(call->dtype, d_o, query_grid(call, call->strides.d_o), first, rows, lane);
     pack_micro_rows(&q_rows, call->scale, state->rowwise, state->q_columns);
     pack_micro_rows(&d_o_rows, 1, state->rowwise, state->d_o_columns);
     pack_panels(&q_rows, state->q_panels);
     pack_panels(&d_o_rows, state->d_o_panels);
     for (size_t i = 0; i < rows; i++) {
-        state->lse[i] = lse[(first + i) * heads + head];
-        state->delta[i] = delta[(first + i) * heads + head];
+        state->lse[i] = lse[grid_at(lse_grid, first + i, lane)];
+        state->delta[i] = delta[grid_at(delta_grid, first + i, lane)];
     }
 }
 
-/* Query rows [first, first + rows), at most a tile, of one head. */
-static void backward_queries(struct backward_state *state, size_t first, size_t rows, size_t head, size_t kv_head,
+/* Query rows [first, first + rows), at most a tile, of one lane. */
+static void backward_queries(struct backward_state *state, size_t first, size_t rows, struct lane lane, struct lane kv,
                              void *dq)
 {
     const struct attention_call *call = state->call;
+    const struct grid dq_grid = query_grid(call, call->strides.dq);
     memset(state->d_q, 0, TILE * state->padded * sizeof *state->d_q);
     for (size_t t = 0; t < state->tiling.n_tiles; t++) {
         const struct key_tile *keys = &state->tiling.tiles[t];
@@ -125,7 +125,7 @@ static void backward_queries(struct backward_state *state, size_t first, size_t 
         view.sight = tiling_sight(&state->tiling, first, rows, keys, view.from, view.to);
         if (view.sight == SEES_NOTHING)
             continue;
-        const struct backward_tile tile = backward_keys(state, t, kv_head);
+        const struct backward_tile tile = backward_keys(state, t, kv);
         view_scores(&view, state->dim, state->q_columns, tile.k_columns, state->weights);
         view_scores(&view, state->dim, state->d_o_columns, tile.v_columns, state->d_scores);
         gradient_tile(state, &view);
@@ -137,20 +137,21 @@ static void backward_queries(struct backward_state *state, size_t first, size_t 
     }
     for (size_t i = 0; i < rows; i++)
         unpack_row(state->d_q + i * state->padded, call->scale, state->dim, call->dtype, dq,
-                   ((first + i) * call->batch * call->q_heads + head) * state->dim);
+                   grid_at(dq_grid, first + i, lane));
 }
 
 /* dK and dV of one KV head; of tiles that nobody saw, zeros. */
-static void write_key_gradients(const struct backward_state *state, size_t kv_head)
+static void write_key_gradients(const struct backward_state *state, struct lane kv)
 {
     const struct attention_call *call = state->call;
     for (size_t t = 0; t < state->tiling.n_tiles; t++) {
         const struct key_tile *keys = &state->tiling.tiles[t];
         const struct backward_tile tile = backward_tile_at(state, t);
+        const struct grid grid = key_grid(call, keys->buffer->gradient);
         if (!state->is_packed[t])
             memset(tile.d_k, 0, 2 * TILE * state->padded * sizeof *tile.d_k);
         for (size_t i = 0; i < keys->rows; i++) {
-            const size_t at = ((keys->first_row + i) * call->batch * call->kv_heads + kv_head) * state->dim;
+            const size_t at = grid_at(grid, keys->first_row + i, kv);
             unpack_row(tile.d_k + i * state->padded, call->scale, state->dim, call->dkv_dtype, keys->buffer->dk, at);
             unpack_row(tile.d_v + i * state->padded, 1, state->dim, call->dkv_dtype, keys->buffer->dv, at);
         }
@@ -159,7 +160,7 @@ static void write_key_gradients(const struct backward_state *state, size_t kv_he
 
 static void backward(const struct attention_call *call, const void *d_o, const float *lse, const float *delta, void *dq)
 {
-    const size_t dim = call->head_dim, padded = round_up(dim, LANES), ratio = call->q_heads / call->kv_heads;
+    const size_t dim = call->head_dim, padded = round_up(dim, LANES);
     struct backward_state state = {.call = call, .dim = dim, .padded = padded};
     struct workspace workspace = {.n_blocks = 0};
     state.tile_size = 2 * TILE * dim + panels_size(TILE, dim) + 2 * TILE * padded;
@@ -178,16 +179,19 @@ static void backward(const struct attention_call *call, const void *d_o, const f
     /* A register tile reads columns beyond a narrow tile's last; what it makes of them is not written out. */
     memset(state.weights, 0, TILE * PITCH * sizeof *state.weights);
     memset(state.d_scores, 0, TILE * PITCH * sizeof *state.d_scores);
-    for (size_t kv_head = 0; kv_head < (size_t)call->batch * call->kv_heads; kv_head++) {
+    for (size_t i = 0; i < (size_t)call->batch * call->kv_heads; i++) {
+        const struct lane kv = {i / call->kv_heads, i % call->kv_heads};
+        const struct sharers sharers = sharers_of(call, kv.head);
         memset(state.is_packed, 0, n_tiles * sizeof *state.is_packed);
-        for (size_t head = kv_head * ratio; head < (kv_head + 1) * ratio; head++)
+        for (size_t head = sharers.from; head < sharers.to; head++)
             for (size_t first = 0; first < call->queries.rows; first += TILE) {
                 const size_t left = call->queries.rows - first;
                 const size_t rows = left < TILE ? left : TILE;
-                pack_queries(&state, first, rows, head, d_o, lse, delta);
-                backward_queries(&state, first, rows, head, kv_head, dq);
+                const struct lane lane = {kv.item, head};
+                pack_queries(&state, first, rows, lane, d_o, lse, delta);
+                backward_queries(&state, first, rows, lane, kv, dq);
             }
-        write_key_gradients(&state, kv_head);
+        write_key_gradients(&state, kv);
     }
     workspace_fini(&workspace);
     tiling_fini(&state.tiling);

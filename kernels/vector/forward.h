@@ -72,17 +72,15 @@ OUTLINE void softmax_tile(struct forward_state *state, const struct view *view)
 }
 
 /* The tile's packed K (transposed) and V of one KV head. */
-static const float *packed_keys(struct forward_state *state, size_t tile_index, size_t kv_head)
+static const float *packed_keys(struct forward_state *state, size_t tile_index, struct lane kv)
 {
     const struct attention_call *call = state->call;
     const struct key_tile *tile = &state->tiling.tiles[tile_index];
-    const size_t kv_heads = (size_t)call->batch * call->kv_heads;
+    const struct grid grid = key_grid(call, tile->buffer->strides);
     float *k = state->packed + tile_index * state->tile_size, *v = k + TILE * state->dim;
     if (!state->is_packed[tile_index]) {
-        const struct source k_rows =
-            source_of(call->dtype, tile->buffer->k, tile->first_row, tile->rows, kv_heads, kv_head, state->dim);
-        const struct source v_rows =
-            source_of(call->dtype, tile->buffer->v, tile->first_row, tile->rows, kv_heads, kv_head, state->dim);
+        const struct source k_rows = source_of(call->dtype, tile->buffer->k, grid, tile->first_row, tile->rows, kv);
+        const struct source v_rows = source_of(call->dtype, tile->buffer->v, grid, tile->first_row, tile->rows, kv);
         pack_transposed_panels(&k_rows, state->rowwise, k);
         pack_panels(&v_rows, v);
         state->is_packed[tile_index] = true;
@@ -90,26 +88,26 @@ static const float *packed_keys(struct forward_state *state, size_t tile_index, 
     return k;
 }
 
-static void write_rows(const struct forward_state *state, size_t first, size_t rows, size_t head, void *o, float *lse)
+static void write_rows(const struct forward_state *state, size_t first, size_t rows, struct lane lane, void *o,
+                       float *lse)
 {
-    const size_t heads = (size_t)state->call->batch * state->call->q_heads;
+    const struct attention_call *call = state->call;
+    const struct grid o_grid = query_grid(call, call->strides.o), lse_grid = number_grid(call, call->strides.lse);
     for (size_t i = 0; i < rows; i++) {
-        const size_t at = (first + i) * heads + head;
         const float sum = vec_sum(vec_load(state->sum + i * LANES));
         const bool empty = sum == 0;
-        unpack_row(state->o + i * state->padded, empty ? 0 : 1 / sum, state->dim, state->call->dtype, o,
-                   at * state->dim);
-        lse[at] = empty ? -INFINITY : state->max[i] + logf(sum);
+        unpack_row(state->o + i * state->padded, empty ? 0 : 1 / sum, state->dim, call->dtype, o,
+                   grid_at(o_grid, first + i, lane));
+        lse[grid_at(lse_grid, first + i, lane)] = empty ? -INFINITY : state->max[i] + logf(sum);
     }
 }
 
-/* Query rows [first, first + rows), at most a tile, of one head. */
-static void forward_queries(struct forward_state *state, size_t first, size_t rows, size_t head, size_t kv_head,
+/* Query rows [first, first + rows), at most a tile, of one lane. */
+static void forward_queries(struct forward_state *state, size_t first, size_t rows, struct lane lane, struct lane kv,
                             void *o, float *lse)
 {
     const struct attention_call *call = state->call;
-    const struct source q_rows =
-        source_of(call->dtype, call->q, first, rows, (size_t)call->batch * call->q_heads, head, state->dim);
+    const struct source q_rows = source_of(call->dtype, call->q, query_grid(call, call->strides.q), first, rows, lane);
     pack_micro_rows(&q_rows, call->scale, state->rowwise, state->q);
     memset(state->o, 0, TILE * state->padded * sizeof *state->o);
     memset(state->sum, 0, TILE * LANES * sizeof *state->sum);
@@ -121,19 +119,19 @@ static void forward_queries(struct forward_state *state, size_t first, size_t ro
         view.sight = tiling_sight(&state->tiling, first, rows, tile, view.from, view.to);
         if (view.sight == SEES_NOTHING)
             continue;
-        const float *k = packed_keys(state, t, kv_head), *v = k + TILE * state->dim;
+        const float *k = packed_keys(state, t, kv), *v = k + TILE * state->dim;
         view_scores(&view, state->dim, state->q, k, state->scores);
         softmax_tile(state, &view);
         view_add_rows(&view, state->padded, state->scores, v, state->o);
         if (call->between_tiles)
             call->between_tiles(call->between_tiles_context);
     }
-    write_rows(state, first, rows, head, o, lse);
+    write_rows(state, first, rows, lane, o, lse);
 }
 
 static void forward(const struct attention_call *call, void *o, float *lse)
 {
-    const size_t dim = call->head_dim, padded = round_up(dim, LANES), ratio = call->q_heads / call->kv_heads;
+    const size_t dim = call->head_dim, padded = round_up(dim, LANES);
     struct forward_state state = {
         .call = call, .dim = dim, .padded = padded, .tile_size = TILE * dim + panels_size(TILE, dim)};
     struct workspace workspace = {.n_blocks = 0};
@@ -146,12 +144,14 @@ static void forward(const struct attention_call *call, void *o, float *lse)
     state.scores = workspace_floats(&workspace, TILE * PITCH);
     state.o = workspace_floats(&workspace, TILE * padded);
     state.sum = workspace_floats(&workspace, TILE * LANES);
-    for (size_t kv_head = 0; kv_head < (size_t)call->batch * call->kv_heads; kv_head++) {
+    for (size_t i = 0; i < (size_t)call->batch * call->kv_heads; i++) {
+        const struct lane kv = {i / call->kv_heads, i % call->kv_heads};
+        const struct sharers sharers = sharers_of(call, kv.head);
         memset(state.is_packed, 0, n_tiles * sizeof *state.is_packed);
-        for (size_t head = kv_head * ratio; head < (kv_head + 1) * ratio; head++)
+        for (size_t head = sharers.from; head < sharers.to; head++)
             for (size_t first = 0; first < call->queries.rows; first += TILE) {
                 const size_t left = call->queries.rows - first;
-                forward_queries(&state, first, left < TILE ? left : TILE, head, kv_head, o, lse);
+                forward_queries(&state, first, left < TILE ? left : TILE, (struct lane){kv.item, head}, kv, o, lse);
             }
     }
     workspace_fini(&workspace);

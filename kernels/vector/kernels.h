@@ -19,6 +19,7 @@
 #include "kernels/vector/forward.h"
 #include "kernels/vector/backward.h"
 #include "kernels/vector/elementwise.h"
+#include "kernels/vector/spread.h"
 // clang-format on
 
 const struct isa_kernels ISA_KERNELS = {
@@ -29,4 +30,7 @@ const struct isa_kernels ISA_KERNELS = {
     .finish = finish,
     .delta = delta_of_rows,
     .accumulate = accumulate,
+    .correct = correct,
+    .weigh = weigh,
+    .normalize = normalize,
 };

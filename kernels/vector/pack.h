@@ -1,6 +1,6 @@
 /* pack.h - copies of tensor rows in the order in which the products read them, as fp32.
  *
- * A source is `rows` rows of `dim` elements, `stride` elements apart (one head of [row][heads][dim]).
+ * A source is `rows` rows of `dim` elements, `stride` elements apart (one head of [row][item][head][dim]).
  */
 struct source {
     enum dtype dtype;
@@ -13,15 +13,67 @@ INLINE size_t round_up(size_t n, size_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* Rows [first, first + rows) of one head of a tensor [row][heads][dim]. */
-INLINE struct source source_of(enum dtype dtype, const void *tensor, size_t first, size_t rows, size_t heads,
-                               size_t head, size_t dim)
+/* Head `head` of batch item `item`. */
+struct lane {
+    size_t item, head;
+};
+
+/* Where a tensor's elements are: how far from row to row, from item to item, from head to head. */
+struct grid {
+    size_t row, item, head;
+};
+
+/* Of a tensor of `batch` items and `heads` heads, `width` numbers each. */
+INLINE struct grid grid_of(struct attention_strides strides, size_t batch, size_t heads, size_t width)
+{
+    if (strides.row == 0)
+        return (struct grid){batch * heads * width, heads * width, width};
+    return (struct grid){strides.row, strides.item, width};
+}
+
+INLINE struct grid query_grid(const struct attention_call *call, struct attention_strides strides)
+{
+    return grid_of(strides, call->batch, call->q_heads, call->head_dim);
+}
+
+INLINE struct grid key_grid(const struct attention_call *call, struct attention_strides strides)
+{
+    return grid_of(strides, call->batch, call->kv_heads, call->head_dim);
+}
+
+/* One number a lane: LSE and delta. */
+INLINE struct grid number_grid(const struct attention_call *call, struct attention_strides strides)
+{
+    return grid_of(strides, call->batch, call->q_heads, 1);
+}
+
+INLINE size_t grid_at(struct grid grid, size_t row, struct lane lane)
+{
+    return row * grid.row + lane.item * grid.item + lane.head * grid.head;
+}
+
+/* Rows [first, first + rows) of one lane of a tensor. */
+INLINE struct source source_of(enum dtype dtype, const void *tensor, struct grid grid, size_t first, size_t rows,
+                               struct lane lane)
 {
     return (struct source){.dtype = dtype,
-                           .base = element_at(dtype, tensor, (first * heads + head) * dim),
+                           .base = element_at(dtype, tensor, grid_at(grid, first, lane)),
                            .rows = rows,
-                           .dim = dim,
-                           .stride = heads * dim};
+                           .dim = grid.head,
+                           .stride = grid.row};
+}
+
+/* The query heads [from, to) that read KV head `kv_head` of the call's. */
+struct sharers {
+    size_t from, to;
+};
+
+INLINE struct sharers sharers_of(const struct attention_call *call, size_t kv_head)
+{
+    const size_t group = call->group ? call->group : call->q_heads / call->kv_heads, offset = call->group_offset;
+    const size_t from = kv_head * group, to = from + group;
+    const size_t end = to > offset ? to - offset : 0;
+    return (struct sharers){from > offset ? from - offset : 0, end < call->q_heads ? end : call->q_heads};
 }
 
 /* Dims [dim, dim + LANES) of a row; those beyond the last are 0. */

@@ -21,4 +21,10 @@ char *memory_vformat(const char *format, va_list arguments) __attribute__((forma
                           : (void)((capacity) = (capacity) ? (capacity)*2 : 8,                                         \
                                    (array) = memory_resized((array), (capacity), sizeof *(array))))
 
+/* Gives back what such an array has allocated beyond `count` elements. */
+#define memory_trim(array, count, capacity)                                                                            \
+    ((count) == (capacity)                                                                                             \
+         ? (void)0                                                                                                     \
+         : (void)((capacity) = (count), (array) = memory_resized((array), (capacity), sizeof *(array))))
+
 #endif

@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "models/schedule/accesses.h"
 #include "models/schedule/mask.h"
 
 /* Passes on what the profile lacks, at the key that asks for it. */
@@ -75,10 +76,9 @@ static double visible_key_rows(const struct schedule *schedule, const struct op 
     return rows;
 }
 
-/* Query heads of the rank, over the batch. */
-static double heads(const struct schedule *schedule)
+static double lanes_count(struct lanes lanes)
 {
-    return (double)schedule->q_heads * schedule->experiment->batch;
+    return (double)lanes.heads * lanes.items;
 }
 
 static enum attention_pass pass_of(const struct op *op)
@@ -86,24 +86,30 @@ static enum attention_pass pass_of(const struct op *op)
     return op->kind == OP_ATTEND ? PASS_FORWARD : PASS_BACKWARD;
 }
 
-/* Bytes of `buffer` that `op` touches. */
-static double touched_bytes(const struct cost *cost, const struct buffer *buffer, const struct op *op)
+/* Bytes of the buffer that an access touches. Of a partial result, some operations look at the LSE alone. */
+static double accessed_bytes(const struct cost *cost, const struct program *program, const struct op *op,
+                             const struct access *access)
 {
-    if (buffer->rows == 0)
-        return 0.0;
-    struct block block = op_block_for(op, (enum tensor)buffer->tensor);
-    double share = block_rows(&cost->schedule->sharding, block) / (double)buffer->rows;
-    return (double)buffer->bytes * (share < 1.0 ? share : 1.0);
+    const struct buffer *buffer = &program->buffers[access->buffer];
+    enum tensor tensor = (enum tensor)buffer->tensor;
+    if (tensor == TENSOR_PARTIAL && (op->kind == OP_SUM_LSE || op->kind == OP_TOP))
+        return (double)schedule_tensor_bytes(cost->schedule, TENSOR_LSE, dtype_accumulator((enum dtype)buffer->dtype),
+                                             access->block.count, access->lanes);
+    double all = (double)schedule_tensor_elements(cost->schedule, tensor, buffer->rows, buffer->lanes);
+    double some = (double)schedule_tensor_elements(cost->schedule, tensor, access->block.count, access->lanes);
+    return some < all ? (double)buffer->bytes * (some / all) : (double)buffer->bytes;
 }
 
 /* Bytes that `op` reads and writes once; of key-side buffers only the share `keys`. */
 static double moved_bytes(const struct cost *cost, const struct program *program, const struct op *op, double keys)
 {
-    const uint32_t *reads = program_reads(program, op), *writes = program_writes(program, op);
+    struct access_walk walk;
+    struct access access;
     double bytes = 0.0;
-    for (int i = 0; i < op->n_reads + op->n_writes; i++) {
-        const struct buffer *buffer = &program->buffers[i < op->n_reads ? reads[i] : writes[i - op->n_reads]];
-        bytes += touched_bytes(cost, buffer, op) * (tensor_goes_by_keys((enum tensor)buffer->tensor) ? keys : 1.0);
+    accesses_begin(&walk, cost->schedule, program, op);
+    while (accesses_next(&walk, &access)) {
+        bool by_keys = tensor_goes_by_keys((enum tensor)program->buffers[access.buffer].tensor);
+        bytes += (by_keys ? keys : 1.0) * accessed_bytes(cost, program, op, &access);
     }
     return bytes;
 }
@@ -116,8 +122,11 @@ static double memory_bytes_per_s(const struct device *device)
 static double step_bytes_per_s(const struct device *device, enum op_kind kind)
 {
     static const enum device_step step_of[OP_KIND_COUNT] = {
-        [OP_MERGE] = STEP_MERGE,           [OP_FINISH] = STEP_FINISH, [OP_DELTA] = STEP_DELTA,
-        [OP_ACCUMULATE] = STEP_ACCUMULATE, [OP_CAST] = STEP_CAST,
+        [OP_MERGE] = STEP_MERGE,           [OP_FINISH] = STEP_FINISH,   [OP_DELTA] = STEP_DELTA,
+        [OP_ACCUMULATE] = STEP_ACCUMULATE, [OP_CAST] = STEP_CAST,       [OP_SPLIT_LANES] = STEP_CAST,
+        [OP_JOIN_LANES] = STEP_CAST,       [OP_SPLIT_ROWS] = STEP_CAST, [OP_JOIN_ROWS] = STEP_CAST,
+        [OP_SUM_LSE] = STEP_MERGE,         [OP_CORRECT] = STEP_MERGE,   [OP_TOP] = STEP_CAST,
+        [OP_RAISE] = STEP_ACCUMULATE,      [OP_WEIGH] = STEP_MERGE,     [OP_NORMALIZE] = STEP_FINISH,
     };
     double rate = device->step_bytes_per_s[step_of[kind]];
     return rate > 0.0 ? rate : memory_bytes_per_s(device);
@@ -142,7 +151,7 @@ static double attention_seconds(const struct cost *cost, const struct program *p
     double key_rows = visible_key_rows(cost->schedule, op);
     double share = key_rows > 0.0 ? key_rows / block_rows(&cost->schedule->sharding, op->k) : 1.0;
     double passed = moved_bytes(cost, program, op, share) / memory_bytes_per_s(cost->device);
-    return fmax(kernel_fit_seconds_edged(&cost->fit[pass_of(op)], heads(cost->schedule), op->q.count, key_rows,
+    return fmax(kernel_fit_seconds_edged(&cost->fit[pass_of(op)], lanes_count(op->lanes), op->q.count, key_rows,
                                          (double)op->pairs, edges(cost->schedule, op)),
                 cost->device->launch_seconds + passed);
 }
@@ -166,6 +175,18 @@ double cost_op_seconds(const struct cost *cost, const struct program *program, c
            (cost->device->launch_seconds + moved_bytes(cost, program, op, 1.0) / bytes_per_s);
 }
 
+double cost_op_fixed_seconds(const struct cost *cost, const struct op *op)
+{
+    if (op_is_message(op))
+        return 0.0;
+    if (!op_is_attention(op))
+        return end_factor(cost, cost->device->steps_spread) * cost->device->launch_seconds;
+    const struct kernel_fit *fit = &cost->fit[pass_of(op)];
+    return end_factor(cost, fit->table->spread) *
+           kernel_fit_fixed_seconds(fit, lanes_count(op->lanes), op->q.count, visible_key_rows(cost->schedule, op),
+                                    (double)op->pairs, edges(cost->schedule, op));
+}
+
 double cost_message_factor(const struct cost *cost, const struct route *route)
 {
     return end_factor(cost, cost->topology->levels[route->level].spread);
@@ -186,6 +207,6 @@ double cost_op_flops(const struct cost *cost, const struct op *op)
     if (!op_is_attention(op))
         return 0.0;
     double pairs = op->pairs ? (double)op->pairs : op->q.count * block_rows(&cost->schedule->sharding, op->k);
-    return pairs * heads(cost->schedule) * (op->kind == OP_ATTEND ? 4.0 : 10.0) *
+    return pairs * lanes_count(op->lanes) * (op->kind == OP_ATTEND ? 4.0 : 10.0) *
            cost->schedule->experiment->model.head_dim;
 }

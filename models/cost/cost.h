@@ -33,6 +33,9 @@ bool cost_init(struct cost *cost, const struct device *device, const struct topo
 /* Seconds of a local operation of `program`; 0 for a message. */
 double cost_op_seconds(const struct cost *cost, const struct program *program, const struct op *op);
 
+/* Seconds of those that its launch takes, whatever its size: what another kernel of the device may hide. */
+double cost_op_fixed_seconds(const struct cost *cost, const struct op *op);
+
 /* FLOPs of a local operation: 4 * computed pairs * query heads * head_dim * batch for attention, 2.5 times that
  * backward; 0 otherwise. */
 double cost_op_flops(const struct cost *cost, const struct op *op);

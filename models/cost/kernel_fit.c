@@ -266,6 +266,11 @@ static double longest_tile_pairs(const struct kernel_fit *fit, double query_rows
     return fmin(pairs, fmin(fit->device->tile_rows, split) * fmin(across, 2.0 * pairs / split));
 }
 
+static double fixed_seconds(const struct kernel_fit *fit, const struct kernel_terms *terms)
+{
+    return fmax(terms->seconds, fit->device->launch_seconds);
+}
+
 static double seconds_with(const struct kernel_fit *fit, const struct kernel_terms *terms, double heads,
                            double query_rows, double key_rows, double pairs)
 {
@@ -273,25 +278,48 @@ static double seconds_with(const struct kernel_fit *fit, const struct kernel_ter
     double work = heads * (terms->seconds_per_row * rows + terms->seconds_per_pair * pairs);
     double tile =
         longest_tile_pairs(fit, query_rows, key_rows, pairs) * terms->seconds_per_pair * fit->device->processors;
-    return fmax(terms->seconds, fit->device->launch_seconds) + fmax(work, tile);
+    return fixed_seconds(fit, terms) + fmax(work, tile);
+}
+
+/* What a block takes with the terms that serve it best, before the peak bounds it. */
+struct best {
+    double seconds, fixed, pairs; /* pairs: those computed */
+};
+
+static struct best best_terms(const struct kernel_fit *fit, double heads, double query_rows, double key_rows,
+                              double pairs, int edges)
+{
+    double rectangle = query_rows * key_rows;
+    if (rectangle <= 0.0)
+        return (struct best){fixed_seconds(fit, &fit->full), fixed_seconds(fit, &fit->full), 0.0};
+    struct best best = {seconds_with(fit, &fit->full, heads, query_rows, key_rows, rectangle),
+                        fixed_seconds(fit, &fit->full), rectangle};
+    if (pairs <= 0.0 || pairs >= rectangle)
+        return best;
+    struct kernel_terms masked = fit->causal;
+    masked.seconds_per_row += (edges - 1) * fmax(0.0, fit->causal.seconds_per_row - fit->full.seconds_per_row);
+    double seconds = seconds_with(fit, &masked, heads, query_rows, key_rows, pairs);
+    best.pairs = pairs;
+    if (seconds < best.seconds) {
+        best.seconds = seconds;
+        best.fixed = fixed_seconds(fit, &masked);
+    }
+    return best;
 }
 
 double kernel_fit_seconds_edged(const struct kernel_fit *fit, double heads, double query_rows, double key_rows,
                                 double pairs, int edges)
 {
-    double rectangle = query_rows * key_rows;
-    if (rectangle <= 0.0)
-        return fmax(fit->full.seconds, fit->device->launch_seconds);
-    double seconds = seconds_with(fit, &fit->full, heads, query_rows, key_rows, rectangle);
-    struct kernel_terms masked = fit->causal;
-    masked.seconds_per_row += (edges - 1) * fmax(0.0, fit->causal.seconds_per_row - fit->full.seconds_per_row);
-    if (pairs > 0.0 && pairs < rectangle)
-        seconds = fmin(seconds, seconds_with(fit, &masked, heads, query_rows, key_rows, pairs));
-    else
-        pairs = rectangle;
+    struct best best = best_terms(fit, heads, query_rows, key_rows, pairs, edges);
     if (fit->peak_flops_per_s > 0.0)
-        seconds = fmax(seconds, heads * pairs * fit->flops_per_pair / fit->peak_flops_per_s);
-    return seconds;
+        return fmax(best.seconds, heads * best.pairs * fit->flops_per_pair / fit->peak_flops_per_s);
+    return best.seconds;
+}
+
+double kernel_fit_fixed_seconds(const struct kernel_fit *fit, double heads, double query_rows, double key_rows,
+                                double pairs, int edges)
+{
+    return best_terms(fit, heads, query_rows, key_rows, pairs, edges).fixed;
 }
 
 double kernel_fit_seconds(const struct kernel_fit *fit, double heads, double query_rows, double key_rows, double pairs)

@@ -48,7 +48,11 @@ bool kernel_fit_init(struct kernel_fit *fit, const struct device *device, const 
  * (0: the whole rectangle is computed). */
 double kernel_fit_seconds(const struct kernel_fit *fit, double heads, double query_rows, double key_rows, double pairs);
 
-/* The same where what is seen has `edges` slanting edges: 1 is causal. */
+/* Seconds of that which pass whatever the shape: what the launch costs, max(a, launch). */
+double kernel_fit_fixed_seconds(const struct kernel_fit *fit, double heads, double query_rows, double key_rows,
+                                double pairs, int edges);
+
+/* kernel_fit_seconds where what is seen has `edges` slanting edges: 1 is causal. */
 double kernel_fit_seconds_edged(const struct kernel_fit *fit, double heads, double query_rows, double key_rows,
                                 double pairs, int edges);
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/base/divisors.h"
 #include "models/base/memory.h"
 #include "models/input/data_path.h"
 #include "models/input/experiment_keys.h"
@@ -98,29 +99,40 @@ static bool check_heads(const struct experiment *experiment, struct diagnostics 
     uint32_t q_heads = experiment->model.q_heads, kv_heads = experiment->model.kv_heads;
     if (tp == 0 || (q_heads % tp == 0 && kv_heads % tp == 0))
         return true;
+    char nearest[NEAREST_SIZE];
+    divisors_nearest(divisors_greatest_common(q_heads, kv_heads), tp, nearest, sizeof nearest);
     return COMPLAIN(experiment, diag, "parallel", "tp",
                     "'tp' = %" PRIu32 " does not divide q_heads = %" PRIu32 " and kv_heads = %" PRIu32
-                    ", expected a divisor of both",
-                    tp, q_heads, kv_heads);
+                    ", expected a divisor of both, nearest: %s",
+                    tp, q_heads, kv_heads, nearest);
 }
 
 static bool check_zigzag(const struct experiment *experiment, struct diagnostics *diag)
 {
     uint64_t cp = experiment->degree[PARALLEL_CP], divisor = 2 * cp;
-    if (experiment->seq_len % divisor == 0)
+    const char *key = experiment->new_tokens ? "new_tokens" : "seq_len";
+    uint64_t tokens = experiment->new_tokens ? experiment->new_tokens : experiment->seq_len;
+    if (tokens % divisor == 0)
         return true;
-    uint64_t below = experiment->seq_len / divisor * divisor, above = below + divisor;
-    char nearest[64];
-    if (below == 0)
-        snprintf(nearest, sizeof nearest, "%" PRIu64, above);
-    else if (above > SEQ_LEN_MAX)
-        snprintf(nearest, sizeof nearest, "%" PRIu64, below);
+    uint64_t below = tokens / divisor * divisor, above = below + divisor;
+    uint64_t most = experiment->new_tokens ? experiment->seq_len : SEQ_LEN_MAX; /* new ones are some of all */
+    char nearest[96];
+    if (below == 0 && above > most)
+        snprintf(nearest, sizeof nearest, "which seq_len = %" PRIu64 " has no room for", most);
+    else if (below == 0)
+        snprintf(nearest, sizeof nearest, "the nearest: %" PRIu64, above);
+    else if (above > most)
+        snprintf(nearest, sizeof nearest, "the nearest: %" PRIu64, below);
     else
-        snprintf(nearest, sizeof nearest, "%" PRIu64 " or %" PRIu64, below, above);
-    return COMPLAIN(experiment, diag, "workload", "seq_len",
-                    "'seq_len' = %" PRIu64 " with cp = %" PRIu64 " and zigzag, expected a multiple of 2 x cp = %" PRIu64
-                    ", the nearest: %s",
-                    experiment->seq_len, cp, divisor, nearest);
+        snprintf(nearest, sizeof nearest, "the nearest: %" PRIu64 " or %" PRIu64, below, above);
+    return COMPLAIN(experiment, diag, "workload", key,
+                    "'%s' = %" PRIu64 " with cp = %" PRIu64 " and zigzag, expected a multiple of 2 x cp = %" PRIu64
+                    ", %s%s",
+                    key, tokens, cp, divisor, nearest,
+                    !experiment->new_tokens ? ""
+                    : tokens < cp           ? "; to decode, contiguous or striped"
+                    : below == 0            ? "; else contiguous or striped"
+                                            : "");
 }
 
 static bool check_counts(const struct experiment *experiment, struct diagnostics *diag)
@@ -140,13 +152,48 @@ static bool check_counts(const struct experiment *experiment, struct diagnostics
     return ok;
 }
 
+/* Documents to shard, and not so many that a shard would fall into splinters. */
+static bool check_per_document(const struct experiment *experiment, struct diagnostics *diag)
+{
+    const struct mask *mask = &experiment->mask;
+    if (mask->kind != MASK_DOCUMENTS)
+        return COMPLAIN(experiment, diag, "schedule", "sharding",
+                        "'sharding' = per-document without documents, expected mask = documents:... beside it");
+    if (mask->n_documents <= SHARDING_DOCUMENTS_MAX)
+        return true;
+    return COMPLAIN(experiment, diag, "schedule", "sharding",
+                    "'sharding' = per-document with %zu documents, expected at most %d, or another sharding",
+                    mask->n_documents, SHARDING_DOCUMENTS_MAX);
+}
+
 static bool check_sharding(const struct experiment *experiment, struct diagnostics *diag)
 {
     if (experiment->sharding == SHARDING_EXPLICIT)
         return check_counts(experiment, diag);
+    if (experiment->sharding == SHARDING_PER_DOCUMENT)
+        return check_per_document(experiment, diag);
     if (experiment->sharding == SHARDING_ZIGZAG && experiment->seq_len > 0 && experiment->degree[PARALLEL_CP] > 0)
         return check_zigzag(experiment, diag);
     return true;
+}
+
+/* A cached prefix is what earlier passes left: there is something new, and nothing goes back into it. */
+static bool check_new_tokens(const struct experiment *experiment, struct diagnostics *diag)
+{
+    if (experiment->new_tokens == 0)
+        return true;
+    bool ok = true;
+    if (experiment->seq_len > 0 && experiment->new_tokens > experiment->seq_len)
+        ok = COMPLAIN(experiment, diag, "workload", "new_tokens",
+                      "'new_tokens' = %" PRIu64 ", expected at most seq_len = %" PRIu64 ", the cached ones included",
+                      experiment->new_tokens, experiment->seq_len);
+    if (experiment->train)
+        ok = COMPLAIN(experiment, diag, "workload", "new_tokens",
+                      "'new_tokens' with pass = train, expected pass = forward: a cached prefix has no gradients");
+    if (experiment->sharding == SHARDING_EXPLICIT || experiment->sharding == SHARDING_PER_DOCUMENT)
+        ok = COMPLAIN(experiment, diag, "schedule", "sharding",
+                      "'sharding' by counts or documents with new_tokens, expected contiguous, zigzag or striped");
+    return ok;
 }
 
 static bool check_documents(const struct experiment *experiment, struct diagnostics *diag)
@@ -160,23 +207,24 @@ static bool check_documents(const struct experiment *experiment, struct diagnost
                     mask->document_starts[mask->n_documents], experiment->seq_len);
 }
 
-/* Every count of bytes, over all ranks and the passes of a step, must fit 63 bits. In fp64 the largest are a rank's Q
- * and the keys and values that cp ranks see from all others: forward, again backward, and their gradients. Doubles do
- * to find out, the limit need not be sharp. */
+/* Every count of bytes, over all ranks and the passes of a step, must fit 63 bits. In fp64 the largest are the tensors
+ * of a sequence, when ranks trade rows for heads, and the keys and values that cp ranks see from all others: forward,
+ * again backward, and their gradients. (Where queries travel to all, schedule.c has more to add up.) Doubles do to find
+ * out, the limit need not be sharp. */
 static bool check_overflow(const struct experiment *experiment, struct diagnostics *diag)
 {
     const struct transformer *model = &experiment->model;
     double rows = (double)experiment->seq_len * experiment->batch * model->head_dim * 8;
-    double resident = rows * model->q_heads;
-    double traffic = rows * model->kv_heads * 2 * 3 * experiment->degree[PARALLEL_CP];
-    if (resident < 0x1p62 && traffic < 0x1p62)
+    double sequence = rows * model->q_heads * 16 * experiment->degree[PARALLEL_DP];
+    double traffic = rows * model->kv_heads * 2 * 3 * experiment->degree[PARALLEL_CP] * experiment->degree[PARALLEL_DP];
+    if (sequence < 0x1p62 && traffic < 0x1p62)
         return true;
     return COMPLAIN(experiment, diag, "workload", "seq_len",
                     "'seq_len' = %" PRIu64 " with batch = %" PRIu32 ", q_heads = %" PRIu32 ", kv_heads = %" PRIu32
-                    ", head_dim = %" PRIu32 " and cp = %" PRIu32
+                    ", head_dim = %" PRIu32 ", cp = %" PRIu32 " and dp = %" PRIu32
                     " moves more bytes than 63 bits can count, expected a smaller product",
                     experiment->seq_len, experiment->batch, model->q_heads, model->kv_heads, model->head_dim,
-                    experiment->degree[PARALLEL_CP]);
+                    experiment->degree[PARALLEL_CP], experiment->degree[PARALLEL_DP]);
 }
 
 static bool check_layout(const struct experiment *experiment, struct diagnostics *diag)
@@ -208,7 +256,8 @@ static bool read_document(struct experiment *experiment, const char *const *over
     experiment->mask.seq_len = experiment->seq_len;
     ok &= settle_model(experiment, diag);
     ok &= check_heads(experiment, diag);
-    ok &= check_sharding(experiment, diag);
+    bool fits = check_new_tokens(experiment, diag);
+    ok &= fits && check_sharding(experiment, diag);
     ok &= check_documents(experiment, diag);
     ok &= check_overflow(experiment, diag);
     ok &= check_layout(experiment, diag);
@@ -263,6 +312,11 @@ uint32_t experiment_q_heads(const struct experiment *experiment)
 uint32_t experiment_kv_heads(const struct experiment *experiment)
 {
     return experiment->model.kv_heads / experiment->degree[PARALLEL_TP];
+}
+
+uint64_t experiment_cached(const struct experiment *experiment)
+{
+    return experiment->new_tokens ? experiment->seq_len - experiment->new_tokens : 0;
 }
 
 /* Room for any value: a list printed is at most so much longer than it was written ("1Gi" becomes "1073741824"). */

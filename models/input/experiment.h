@@ -43,10 +43,12 @@ struct mask {
 };
 
 enum sharding_kind {
-    SHARDING_CONTIGUOUS, /* rank r owns one run of positions */
-    SHARDING_ZIGZAG,     /* rank r owns chunks r and 2P-1-r of 2P */
-    SHARDING_STRIPED,    /* rank r owns positions r, r+P, ... */
-    SHARDING_EXPLICIT,   /* contiguous runs of the given, possibly uneven, lengths */
+    SHARDING_CONTIGUOUS,   /* rank r owns one run of positions */
+    SHARDING_ZIGZAG,       /* rank r owns chunks r and 2P-1-r of 2P */
+    SHARDING_STRIPED,      /* rank r owns positions r, r+P, ... */
+    SHARDING_PER_DOCUMENT, /* zigzag inside every document of the mask: as long as its pieces may be, all ranks see as
+                              much of each document */
+    SHARDING_EXPLICIT,     /* contiguous runs of the given, possibly uneven, lengths */
 };
 
 enum skip_kind {
@@ -56,9 +58,19 @@ enum skip_kind {
 };
 
 enum collective_kind {
-    COLLECTIVE_RING,   /* P-1 steps to the neighbour */
-    COLLECTIVE_DIRECT, /* every rank to every other at once */
+    COLLECTIVE_RING,         /* P-1 steps to the neighbour */
+    COLLECTIVE_DIRECT,       /* every rank to every other at once */
+    COLLECTIVE_HIERARCHICAL, /* among the nodes first, each rank with its like; then inside the node; or the reverse */
 };
+
+/* Which ranks of a two-level algorithm are neighbours: consecutive in the layout. */
+enum inner_kind {
+    INNER_ALL_TO_ALL, /* those that exchange heads for rows */
+    INNER_RING,       /* those of a ring */
+};
+
+/* Documents that a sharding per document may have: every one of them is two runs of positions in each shard. */
+#define SHARDING_DOCUMENTS_MAX 64
 
 /* The three dimensions of a parallel layout. */
 enum parallel_dimension { PARALLEL_TP, PARALLEL_CP, PARALLEL_DP, PARALLEL_DIMENSIONS };
@@ -69,8 +81,9 @@ struct experiment {
     struct transformer model;
     enum dtype dtype;
 
-    uint64_t seq_len; /* of the whole CP group */
-    uint32_t batch;   /* sequences per CP group */
+    uint64_t seq_len;    /* of the whole CP group */
+    uint64_t new_tokens; /* the last positions, those that have queries, on a cached prefix; 0: all of seq_len */
+    uint32_t batch;      /* sequences per CP group */
     struct mask mask;
     bool train; /* forward and backward; false: forward only */
 
@@ -87,6 +100,11 @@ struct experiment {
     bool split_kv;             /* K and V in two messages instead of one */
     bool gradient_accumulator; /* dK, dV accumulated and returned in fp32 (or wider) instead of the model's dtype */
     enum collective_kind collective;
+    uint32_t collective_node; /* COLLECTIVE_HIERARCHICAL: consecutive ranks of a node */
+    uint32_t ulysses_degree;  /* ranks that exchange heads for rows; 0: as many as the heads allow */
+    uint32_t ring_window;     /* ranks of an inner ring of a double ring; 0: the algorithm's choice */
+    uint32_t gather_heads;    /* KV heads gathered at once; 0: one */
+    enum inner_kind inner;
 
     struct ini_document *document; /* what was written, for experiment_key_line and the report */
 };
@@ -108,6 +126,9 @@ bool experiment_complain(const struct experiment *experiment, const char *sectio
 /* Query and KV heads of one rank: the model's, divided by tp. */
 uint32_t experiment_q_heads(const struct experiment *experiment);
 uint32_t experiment_kv_heads(const struct experiment *experiment);
+
+/* Positions of the cached prefix, which have keys and no queries: 0 without one. */
+uint64_t experiment_cached(const struct experiment *experiment);
 
 /* Calls `visit` for every key with its effective value as text in INI syntax ("131072", "causal", "bf16"), in the order
  * of the key tables: what a report records as "experiment". */

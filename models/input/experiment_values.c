@@ -161,7 +161,7 @@ void experiment_print_mask(const void *place, char *text, size_t size)
     }
 }
 
-static const char *const sharding_words[] = {"contiguous", "zigzag", "striped", NULL};
+static const char *const sharding_words[] = {"contiguous", "zigzag", "striped", "per-document", NULL};
 
 bool experiment_parse_sharding(void *place, const char *text, const char **expected)
 {
@@ -169,6 +169,7 @@ bool experiment_parse_sharding(void *place, const char *text, const char **expec
         SHARDING_FORM ", did you mean 'contiguous'?",
         SHARDING_FORM ", did you mean 'zigzag'?",
         SHARDING_FORM ", did you mean 'striped'?",
+        SHARDING_FORM ", did you mean 'per-document'?",
         SHARDING_FORM,
     };
     struct experiment *experiment = place;
@@ -199,6 +200,42 @@ void experiment_print_sharding(const void *place, char *text, size_t size)
         return;
     }
     print_counts(text, size, "", experiment->shard_counts, experiment->degree[PARALLEL_CP]);
+}
+
+static const char *const collective_words[] = {"ring", "direct", "hierarchical", NULL}; /* as enum collective_kind */
+
+bool experiment_parse_collective(void *place, const char *text, const char **expected)
+{
+    static const char *const forms[] = {
+        COLLECTIVE_FORM ", did you mean 'ring'?",
+        COLLECTIVE_FORM ", did you mean 'direct'?",
+        "hierarchical:N with N ranks of a node, at least 1, such as hierarchical:8",
+        COLLECTIVE_FORM,
+    };
+    struct experiment *experiment = place;
+    uint64_t node;
+    if (strcmp(text, "ring") == 0) {
+        experiment->collective = COLLECTIVE_RING;
+    } else if (strcmp(text, "direct") == 0) {
+        experiment->collective = COLLECTIVE_DIRECT;
+    } else if (strncmp(text, "hierarchical:", 13) == 0 && units_parse_count(text + 13, &node) && node > 0 &&
+               node <= UINT32_MAX) {
+        experiment->collective = COLLECTIVE_HIERARCHICAL;
+        experiment->collective_node = (uint32_t)node;
+    } else {
+        *expected = expectation(text, collective_words, forms);
+        return false;
+    }
+    return true;
+}
+
+void experiment_print_collective(const void *place, char *text, size_t size)
+{
+    const struct experiment *experiment = place;
+    if (experiment->collective == COLLECTIVE_HIERARCHICAL)
+        snprintf(text, size, "hierarchical:%" PRIu32, experiment->collective_node);
+    else
+        snprintf(text, size, "%s", collective_words[experiment->collective]);
 }
 
 static const char *const dimension_words[] = {

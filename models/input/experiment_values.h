@@ -1,7 +1,7 @@
 /* experiment_values.h - reading and printing of an experiment's values that have a grammar of their own.
  *
- * For KEY_CUSTOM rows (key_table.h): `place` is the struct mask, the order array, or (sharding, preset) the whole
- * struct experiment.
+ * For KEY_CUSTOM rows (key_table.h): `place` is the struct mask, the order array, or (sharding, preset, collective)
+ * the whole struct experiment.
  */
 #ifndef CPSIM_MODELS_INPUT_EXPERIMENT_VALUES_H
 #define CPSIM_MODELS_INPUT_EXPERIMENT_VALUES_H
@@ -12,7 +12,9 @@
 
 #define DOCUMENTS_FORM "documents:4096*32,1024"
 #define MASK_FORM "full | causal | window:4096 | " DOCUMENTS_FORM
-#define SHARDING_FORM "contiguous | zigzag | striped | one count a rank such as 2,3 or 1024*31,1000"
+#define SHARDING_FORM "contiguous | zigzag | striped | per-document | one count a rank such as 2,3 or 1024*31,1000"
+
+#define COLLECTIVE_FORM "ring | direct | hierarchical:8"
 
 /* Ends the list in experiment.shard_counts. */
 #define SHARD_COUNTS_END UINT64_MAX
@@ -22,6 +24,9 @@ void experiment_print_mask(const void *place, char *text, size_t size);
 
 bool experiment_parse_sharding(void *place, const char *text, const char **expected);
 void experiment_print_sharding(const void *place, char *text, size_t size);
+
+bool experiment_parse_collective(void *place, const char *text, const char **expected);
+void experiment_print_collective(const void *place, char *text, size_t size);
 
 bool experiment_parse_order(void *place, const char *text, const char **expected);
 void experiment_print_order(const void *place, char *text, size_t size);

@@ -23,11 +23,18 @@ bool placement_init(struct placement *placement, const struct experiment *experi
     placement->tp = degree[PARALLEL_TP];
     placement->cp = degree[PARALLEL_CP];
     placement->groups = degree[PARALLEL_TP] * degree[PARALLEL_DP];
+    placement->place_of_rank = NULL;
     return true;
+}
+
+void placement_permute(struct placement *placement, const uint32_t *place_of_rank)
+{
+    placement->place_of_rank = place_of_rank;
 }
 
 uint64_t placement_gpu(const struct placement *placement, uint32_t group, uint32_t rank)
 {
+    uint64_t place = placement->place_of_rank ? placement->place_of_rank[rank] : rank;
     return group % placement->tp * placement->stride[PARALLEL_TP] +
-           group / placement->tp * placement->stride[PARALLEL_DP] + rank * placement->stride[PARALLEL_CP];
+           group / placement->tp * placement->stride[PARALLEL_DP] + place * placement->stride[PARALLEL_CP];
 }

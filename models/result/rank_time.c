@@ -6,6 +6,9 @@
  * of them was under way is exposed; in the rest nothing of this rank's moved that anybody waited for, so a peer was
  * late: idle. Behind the last kernel of a phase the rank waits for all of its transfers, and then for the other ranks.
  *
+ * Two compute streams are walked as one, in order of begin: a gap is where neither runs anything. Both wait in it, so
+ * what the other stream's next operation waits for counts as well.
+ *
  * So waiting for a slow peer never passes for communication, and what is subtracted to get idle time is measured, not
  * assumed.
  *
@@ -30,12 +33,37 @@ struct walk {
     const struct program *program;
     const struct moment *moments;
     struct stream_reach reach;
-    uint32_t seen[STREAM_COUNT];     /* operations below this have been waited for by the compute stream */
-    struct intervals beside;         /* computing in other streams than the compute stream */
+    uint32_t seen[STREAM_COUNT];     /* operations below this have been waited for by the compute streams */
+    struct intervals beside;         /* computing in other streams than these */
     size_t beside_at;                /* those below ended before the gap at hand */
     struct intervals waited, filled; /* of the gap at hand: messages waited for, computing beside */
     struct rank_time *time;
 };
+
+/* Merges the local operations of both compute streams by their begin; each stream's own are in order. */
+static void order_kernels(struct rank_time *time, const struct program *program, const struct moment *moments)
+{
+    static const enum stream streams[] = {STREAM_COMPUTE, STREAM_COMPUTE_2};
+    uint32_t *kernels = memory_zeroed(program->n_ops, sizeof *kernels);
+    time->kernels = kernels;
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        uint32_t at[2], end = program->phase_end[phase], count = 0;
+        at[0] = at[1] = phase ? program->phase_end[phase - 1] : 0;
+        for (;;) {
+            for (int s = 0; s < 2; s++)
+                while (at[s] < end &&
+                       (program->ops[at[s]].stream != streams[s] || !op_is_compute(&program->ops[at[s]])))
+                    at[s]++;
+            if (at[0] >= end && at[1] >= end)
+                break;
+            bool second =
+                at[0] >= end || (at[1] < end && (moments[at[1]].begin < moments[at[0]].begin ||
+                                                 (moments[at[1]].begin <= moments[at[0]].begin && at[1] < at[0])));
+            kernels[count++] = at[second]++;
+        }
+        kernels += time->n_kernels[phase] = count;
+    }
+}
 
 static void add_clipped(struct intervals *set, double from, double to, double begin, double end)
 {
@@ -83,18 +111,47 @@ static void add_waited(struct walk *walk, uint32_t op, double begin, double end)
     }
 }
 
-/* Walks the operations of one phase, which lasted from `begin` to `end`. */
-static void walk_phase(struct walk *walk, int phase, double begin, double end)
+/* Adds what `op`, which begins later than the gap ends, waits for in it already. Most of that will be looked at again,
+ * but not far ahead: messages of a stream begin in order, but for those of a group. */
+static void add_awaited(struct walk *walk, uint32_t op, double begin, double end)
+{
+    for (int stream = 0; stream < STREAM_COUNT; stream++) {
+        for (uint32_t i = walk->seen[stream]; i < walk->reach.last[op][stream]; i++) {
+            const struct op *other = &walk->program->ops[i];
+            if (other->stream != stream || !op_is_message(other))
+                continue;
+            if (walk->moments[i].begin >= end && !other->group)
+                break;
+            add_clipped(&walk->waited, walk->moments[i].begin, walk->moments[i].end, begin, end);
+        }
+    }
+}
+
+/* The first of `kernels` that is of another stream than `op`; NULL if none is. */
+static const uint32_t *next_of_other_stream(const struct walk *walk, uint32_t op, const uint32_t *kernels,
+                                            const uint32_t *end)
+{
+    while (kernels < end && walk->program->ops[*kernels].stream == walk->program->ops[op].stream)
+        kernels++;
+    return kernels < end ? kernels : NULL;
+}
+
+/* Walks one phase, which lasted from `begin` to `end`, and its kernels. */
+static void walk_phase(struct walk *walk, int phase, const uint32_t *kernels, double begin, double end)
 {
     struct rank_time *time = walk->time;
     uint32_t first = phase ? walk->program->phase_end[phase - 1] : 0, last = walk->program->phase_end[phase];
+    const uint32_t *kernels_end = kernels + time->n_kernels[phase], *other = kernels;
     double free_since = begin;
-    for (uint32_t i = first; i < last; i++) {
-        if (!op_is_compute(&walk->program->ops[i]))
-            continue;
+    for (; kernels < kernels_end; kernels++) {
+        uint32_t i = *kernels;
         struct moment moment = walk->moments[i];
         start_gap(walk, free_since, moment.begin);
         add_waited(walk, i, free_since, moment.begin);
+        if (other && other <= kernels)
+            other = next_of_other_stream(walk, i, kernels, kernels_end);
+        if (other && moment.begin > free_since)
+            add_awaited(walk, *other, free_since, moment.begin);
         end_gap(walk, free_since, moment.begin, &time->exposed_before[i], &time->idle_before[i]);
         if (moment.end > free_since)
             free_since = moment.end;
@@ -132,14 +189,16 @@ void rank_time_init(struct rank_time *time, const struct program *program, const
         .idle_before = memory_zeroed(program->n_ops, sizeof(double)),
     };
     measure_busy(time, program, moments);
+    order_kernels(time, program, moments);
     struct walk walk = {.program = program, .moments = moments, .time = time};
     stream_reach_init(&walk.reach, execution_order(execution, program->rank));
     for (uint32_t i = 0; i < program->n_ops; i++)
         if (!op_is_message(&program->ops[i]) && !op_is_compute(&program->ops[i]))
             intervals_add(&walk.beside, moments[i].begin, moments[i].end);
     intervals_unite(&walk.beside);
-    for (int phase = 0; phase < PHASE_COUNT; phase++)
-        walk_phase(&walk, phase, phase ? phase_end[phase - 1] : 0, phase_end[phase]);
+    const uint32_t *kernels = time->kernels;
+    for (int phase = 0; phase < PHASE_COUNT; kernels += time->n_kernels[phase++])
+        walk_phase(&walk, phase, kernels, phase ? phase_end[phase - 1] : 0, phase_end[phase]);
     stream_reach_fini(&walk.reach);
     intervals_fini(&walk.beside);
     intervals_fini(&walk.waited);
@@ -151,6 +210,7 @@ void rank_time_init(struct rank_time *time, const struct program *program, const
 
 void rank_time_fini(struct rank_time *time)
 {
+    free(time->kernels);
     free(time->exposed_before);
     free(time->idle_before);
     intervals_fini(&time->exposed);

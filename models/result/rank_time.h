@@ -16,7 +16,10 @@ struct rank_time {
     double overlapped_seconds;    /* both at once */
     double exposed_seconds;
     double idle_seconds; /* compute + exposed + idle = the step */
-    /* Per operation of the program: what the compute stream waited just before it; 0 for all but its local ones. */
+    /* The local operations of the compute streams, in order of their begin, phase by phase. */
+    uint32_t *kernels;
+    uint32_t n_kernels[PHASE_COUNT];
+    /* Per operation of the program: what the rank waited just before it; 0 for all but these. */
     double *exposed_before, *idle_before;
     /* Behind the last of them in each phase, until the phase ended. */
     double exposed_tail[PHASE_COUNT], idle_tail[PHASE_COUNT];
@@ -28,10 +31,10 @@ void rank_time_init(struct rank_time *time, const struct program *program, const
                     const struct execution *execution, const double phase_end[PHASE_COUNT]);
 void rank_time_fini(struct rank_time *time);
 
-/* Whether `op` is a local operation of the compute stream, between which a rank waits. */
+/* Whether `op` is a local operation of a compute stream, between which a rank waits. */
 static inline bool op_is_compute(const struct op *op)
 {
-    return op->stream == STREAM_COMPUTE && !op_is_message(op);
+    return stream_computes((enum stream)op->stream) && !op_is_message(op);
 }
 
 #endif

@@ -24,7 +24,7 @@ static uint64_t message_elements(const struct schedule *schedule, const struct p
     uint32_t index = op->kind == OP_SEND ? program_reads(program, op)[0] : program_writes(program, op)[0];
     const struct buffer *buffer = &program->buffers[index];
     if (buffer->tensor == TENSOR_PARTIAL)
-        return schedule_tensor_elements(schedule, TENSOR_PARTIAL, op->q.count);
+        return schedule_tensor_elements(schedule, TENSOR_PARTIAL, op->q.count, op->lanes);
     return op->bytes / dtype_bytes((enum dtype)buffer->dtype);
 }
 
@@ -49,6 +49,16 @@ static void count_messages(struct rank_report *rank, const struct schedule *sche
     }
 }
 
+/* Adds `pairs` of some of the lanes as pairs of one lane, exactly: whole ones, and a rest in units of 1 / lanes. */
+static void add_pairs(struct rank_report *rank, const struct schedule *schedule, const struct op *op)
+{
+    uint64_t all = (uint64_t)schedule->lanes.heads * schedule->lanes.items;
+    uint64_t some = (uint64_t)op->lanes.heads * op->lanes.items;
+    uint64_t rest = op->pairs % all * some + rank->visible_pairs_rest;
+    rank->visible_pairs += op->pairs / all * some + rest / all;
+    rank->visible_pairs_rest = rest % all;
+}
+
 static void count_work(struct rank_report *rank, const struct schedule *schedule, const struct program *program)
 {
     const struct cost cost = {.schedule = schedule}; /* FLOPs depend on nothing else */
@@ -58,7 +68,7 @@ static void count_work(struct rank_report *rank, const struct schedule *schedule
             continue;
         rank->flops += cost_op_flops(&cost, op);
         if (op->kind == OP_ATTEND && i < program->phase_end[PHASE_FORWARD])
-            rank->visible_pairs += op->pairs;
+            add_pairs(rank, schedule, op);
     }
 }
 
@@ -71,14 +81,14 @@ static void count_buffers(struct rank_report *rank, const struct schedule *sched
         bool resident = buffer->role == ROLE_RESIDENT;
         if (resident && (tensor == TENSOR_Q || tensor == TENSOR_KV || tensor == TENSOR_O || tensor == TENSOR_LSE))
             rank->resident_bytes += buffer->bytes;
-        uint64_t elements = schedule_tensor_elements(schedule, tensor, buffer->rows);
+        uint64_t elements = schedule_tensor_elements(schedule, tensor, buffer->rows, buffer->lanes);
         if (resident && tensor == TENSOR_Q) {
             rank->q_elements += elements;
             rank->q_bytes += buffer->bytes;
         } else if (resident && tensor == TENSOR_KV) {
             rank->kv_elements += elements;
             rank->kv_bytes += buffer->bytes;
-        } else if (buffer->role == ROLE_RECEIVED && tensor == TENSOR_KV && buffer->bytes > rank->block_bytes) {
+        } else if (buffer->role == ROLE_RECEIVED && buffer->bytes > rank->block_bytes) {
             rank->block_elements = elements;
             rank->block_bytes = buffer->bytes;
         } else if (tensor == TENSOR_STATE && buffer->bytes > rank->state_bytes) {
@@ -172,9 +182,9 @@ static void take_critical(struct report *report)
         report->overlap_efficiency = (critical->compute_seconds + critical->communication_seconds - both) / least;
 }
 
-static bool sum_ranks(struct report *report, struct diagnostics *diag)
+static bool sum_ranks(struct report *report, const struct schedule *schedule, struct diagnostics *diag)
 {
-    uint64_t received = 0;
+    uint64_t received = 0, pairs_rest = 0;
     double compute = 0;
     for (uint32_t i = 0; i < report->n_ranks; i++) {
         const struct rank_report *rank = &report->ranks[i];
@@ -183,13 +193,16 @@ static bool sum_ranks(struct report *report, struct diagnostics *diag)
         report->messages_sent += rank->messages_sent;
         received += rank->bytes_received;
         compute += rank->compute_seconds;
-        if (rank->group == 0)
+        if (rank->group == 0) {
             report->visible_pairs += rank->visible_pairs;
+            pairs_rest += rank->visible_pairs_rest;
+        }
         if (rank->peak_bytes > report->ranks[report->peak_rank].peak_bytes)
             report->peak_rank = i;
         if (rank->compute_seconds > report->compute_bound_seconds)
             report->compute_bound_seconds = rank->compute_seconds;
     }
+    report->visible_pairs += pairs_rest / ((uint64_t)schedule->lanes.heads * schedule->lanes.items);
     report->peak_bytes = report->ranks[report->peak_rank].peak_bytes;
     report->fits = report->device_bytes <= 0 || (double)report->peak_bytes <= report->device_bytes;
     report->imbalance = compute > 0 ? report->compute_bound_seconds / (compute / report->n_ranks) : 1;
@@ -242,7 +255,7 @@ bool report_init(struct report *report, const struct report_input *input, struct
     report->steps = steps.rows;
     report->n_steps = (uint32_t)steps.count;
     take_critical(report);
-    good = sum_ranks(report, diag) && good;
+    good = sum_ranks(report, input->schedule, diag) && good;
 
     if (input->placement)
         good = take_links(report, input, diag) && good;

@@ -3,7 +3,7 @@
  * Computed once, from programs and timeline; the writers only print. Seconds are doubles; bytes are 64-bit.
  *
  * Per rank, for every instant of the step exactly one of: computing (it runs an operation, be it a sum beside the
- * compute stream), exposed (it has nothing to run but its compute stream waits for the rank's transfers, and one of
+ * compute stream), exposed (it has nothing to run but a compute stream waits for the rank's transfers, and one of
  * those is under way), idle (all the rest: waiting for a slower peer, for the other ranks at the end of a phase). So
  * compute + exposed + idle = the step. The critical rank is the one with the least idle time (lowest number on a tie):
  * the step's compute, communication and exposed seconds are its own, so that they add up to the step.
@@ -33,7 +33,8 @@ struct rank_report {
     uint64_t bytes_sent, bytes_received, messages_sent, messages_received;
     uint64_t sent_bytes_by_kind[TRAFFIC_COUNT], received_bytes_by_kind[TRAFFIC_COUNT];
     uint64_t sent_elements_by_kind[TRAFFIC_COUNT], received_elements_by_kind[TRAFFIC_COUNT];
-    uint64_t visible_pairs; /* of one head of one batch item, forward */
+    uint64_t visible_pairs;      /* of one head of one batch item, forward: the mean over all of them, rounded down */
+    uint64_t visible_pairs_rest; /* what was rounded off, times their number */
     double flops;
     uint64_t peak_bytes;               /* the high-water mark */
     uint64_t peak_by_role[ROLE_COUNT]; /* what it was made of when it was reached */
@@ -44,15 +45,16 @@ struct rank_report {
     uint64_t q_bytes, kv_bytes, block_bytes, state_bytes;
 };
 
-/* Compute stream, exchange and waiting in one ring step of one rank: the step table. A step is an attention operation
- * of the compute stream with what precedes it. */
+/* Computing and waiting in one step of one rank: the step table. A step is an attention operation with what other
+ * kernels follow it; those of two compute streams are in one order, that of their begin, and seconds in which one hid
+ * the launch of the next are both's. */
 struct step_row {
     uint32_t rank;
     enum phase phase;
     uint32_t step;      /* counted per phase */
-    uint32_t key_owner; /* BLOCK_ALL for a gathered block */
+    uint32_t key_owner; /* of the block: a rank, a joined group, or BLOCK_ALL for a gathered one */
     uint64_t query_rows, key_rows, pairs;
-    double begin, attend_seconds; /* of the attention operation */
+    double begin, attend_seconds; /* of the attention operation, from when its kernel has its turn */
     double other_seconds; /* merges, accumulates, ... until the next attention operation; the first step's also those
                              before it */
     double exposed_seconds, idle_seconds; /* waited just before it */

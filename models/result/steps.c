@@ -1,4 +1,4 @@
-/* steps.c - cuts the compute stream behind each attention operation. */
+/* steps.c - cuts the kernels of a rank, in order of their begin, behind each attention operation. */
 #include "models/result/steps.h"
 
 #include "models/base/memory.h"
@@ -24,8 +24,8 @@ static struct step_row *open_step(struct step_list *steps, const struct program 
         .query_rows = op->q.count,
         .key_rows = op->k.count,
         .pairs = op->pairs,
-        .begin = moment.begin,
-        .attend_seconds = moment.end - moment.begin,
+        .begin = moment.move,
+        .attend_seconds = moment.end - moment.move,
     };
     return row;
 }
@@ -33,14 +33,12 @@ static struct step_row *open_step(struct step_list *steps, const struct program 
 /* What comes before the first attention operation of the phase is added to that one's row, anything else to the row of
  * the attention operation before it; so the rows of a phase hold all of its waiting. */
 static void append_phase(struct step_list *steps, const struct program *program, const struct moment *moments,
-                         const struct rank_time *time, int phase)
+                         const struct rank_time *time, int phase, const uint32_t *kernels)
 {
     struct step_row start = {0}, *row = NULL;
-    for (uint32_t i = phase ? program->phase_end[phase - 1] : 0; i < program->phase_end[phase]; i++) {
-        const struct op *op = &program->ops[i];
-        if (!op_is_compute(op))
-            continue;
-        if (op_is_attention(op)) {
+    for (uint32_t k = 0; k < time->n_kernels[phase]; k++) {
+        uint32_t i = kernels[k];
+        if (op_is_attention(&program->ops[i])) {
             bool first = !row;
             row = open_step(steps, program, i, moments[i]);
             row->exposed_seconds = time->exposed_before[i] + (first ? start.exposed_after_seconds : 0);
@@ -48,7 +46,7 @@ static void append_phase(struct step_list *steps, const struct program *program,
             row->other_seconds = first ? start.other_seconds : 0;
         } else {
             struct step_row *before = row ? row : &start;
-            before->other_seconds += moments[i].end - moments[i].begin;
+            before->other_seconds += moments[i].end - moments[i].move;
             before->exposed_after_seconds += time->exposed_before[i];
             before->idle_after_seconds += time->idle_before[i];
         }
@@ -62,6 +60,7 @@ static void append_phase(struct step_list *steps, const struct program *program,
 void steps_append(struct step_list *steps, const struct program *program, const struct moment *moments,
                   const struct rank_time *time)
 {
-    for (int phase = 0; phase < PHASE_COUNT; phase++)
-        append_phase(steps, program, moments, time, phase);
+    const uint32_t *kernels = time->kernels;
+    for (int phase = 0; phase < PHASE_COUNT; kernels += time->n_kernels[phase++])
+        append_phase(steps, program, moments, time, phase, kernels);
 }

@@ -1,4 +1,4 @@
-/* steps.h - the step table: what the compute stream of a rank did from one attention operation to the next. */
+/* steps.h - the step table: what the compute streams of a rank did from one attention operation to the next. */
 #ifndef CPSIM_MODELS_RESULT_STEPS_H
 #define CPSIM_MODELS_RESULT_STEPS_H
 

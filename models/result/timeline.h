@@ -8,8 +8,9 @@
 #include "models/schedule/program.h"
 
 /* Seconds from the start of the step. A message's two operations carry the same moments: begin is when both ends were
- * posted, move when its first byte moved (begin + delay), end when its last byte arrived. A local operation has
- * move = begin. */
+ * posted, move when its first byte moved (begin + delay), end when its last byte arrived. A local operation begins when
+ * it is ready; it takes its time from move on, which is later where its kernel waited for one of the other compute
+ * stream; measured, move = begin. */
 struct moment {
     double begin, move, end;
 };

@@ -5,8 +5,12 @@
  *   - every send has a receive with the same bytes and the same contents; nothing deadlocks under rendezvous;
  *   - no operation reads what nobody wrote, or a block other than the one it names, or a buffer that a message of its
  *     own group overwrites;
- *   - every visible (query, key) pair is attended exactly once, forward and (training) backward, and its result ends in
- *     the query owner's O, LSE and dQ and in the key owner's dK, dV exactly once.
+ *   - every visible (query, key) pair is attended exactly once in every lane, forward and (training) backward, and its
+ *     result ends in the query owner's O, LSE and dQ and in the key owner's dK, dV exactly once;
+ *   - partial results that are scaled before they are summed are all scaled by the same, of all keys that a query sees;
+ *   - a collective is one piece of a stream, and its members make the same calls in the same order.
+ *
+ * Not shown: that a collective's list of sources and targets says what its operations do.
  */
 #ifndef CPSIM_MODELS_SCHEDULE_CHECKER_H
 #define CPSIM_MODELS_SCHEDULE_CHECKER_H

@@ -187,9 +187,11 @@ static void start_stream(struct execution *e, uint32_t instance, enum stream str
 
 static void start_phase(struct execution *e)
 {
-    for (uint32_t i = 0; i < e->n_instances; i++)
-        for (int s = 0; s < STREAM_COUNT; s++)
-            start_stream(e, i, (enum stream)s);
+    for (uint32_t i = 0; i < e->n_instances; i++) {
+        const struct stream_order *order = &e->orders[i % e->n_programs];
+        for (uint32_t s = 0; s < order->n_streams; s++)
+            start_stream(e, i, (enum stream)order->streams[s]);
+    }
 }
 
 /* Enters the first phase from `phase` on that has operations, if there is one. */
@@ -208,15 +210,16 @@ static void enter_phase(struct execution *e, int phase)
 static void finish_op(struct execution *e, struct activity end)
 {
     uint32_t rank = end.instance % e->n_programs;
+    const struct stream_order *order = &e->orders[rank];
     enum stream stream = (enum stream)e->programs[rank].ops[end.op].stream;
     e->left_in_phase--;
-    if (!streams_finish(&e->orders[rank], &e->instances[end.instance].progress, end.op))
+    if (!streams_finish(order, &e->instances[end.instance].progress, end.op))
         return;
     /* Its own stream first, so that a stream's next operation is ready before others': a fixed order. */
     start_stream(e, end.instance, stream);
-    for (int s = 0; s < STREAM_COUNT; s++)
-        if (s != (int)stream)
-            start_stream(e, end.instance, (enum stream)s);
+    for (uint32_t s = 0; s < order->n_streams; s++)
+        if (order->streams[s] != stream)
+            start_stream(e, end.instance, (enum stream)order->streams[s]);
 }
 
 struct execution *execution_create(const struct program *programs, uint32_t n_programs, uint32_t n_groups,

@@ -1,3 +1,4 @@
+/* lifetimes.c - points of the compute stream, what touches each buffer when, and from that its births and deaths. */
 #include "models/schedule/lifetimes.h"
 
 #include <stdbool.h>
@@ -61,12 +62,18 @@ static uint32_t ready_point(const struct scan *scan, uint32_t op, int phase)
 static void touch(const struct scan *scan, uint32_t buffer, uint32_t op, int phase, bool read)
 {
     struct use *use = &scan->uses[buffer][phase];
-    uint32_t born = ready_point(scan, op, phase);
+    const struct op *what = &scan->program->ops[op];
+    uint32_t first = op, last = op;
+    if (what->collective && what->stream == STREAM_COMPUTE) {
+        first = scan->program->collectives[what->collective - 1].first_op;
+        last = scan->program->collectives[what->collective - 1].end_op - 1;
+    }
+    uint32_t born = ready_point(scan, first, phase);
     if (!use->used)
         *use = (struct use){.used = true, .read_first = read, .born = born};
     if (born < use->born)
         use->born = born;
-    use->last[scan->program->ops[op].stream] = op + 1;
+    use->last[what->stream] = last + 1;
 }
 
 static void find_uses(struct scan *scan)
@@ -142,11 +149,38 @@ static void keep(struct scan *scan, uint32_t buffer)
             *forward = (struct life){0, stays ? end : begin};
         if (in_backward)
             *backward = (struct life){begin, end};
+        if (!in_forward && !in_backward) /* keys that nobody sees: the rank holds them all the same */
+            *forward = (struct life){0, begin};
     }
     if (in_forward && in_backward && (what->role == ROLE_RESIDENT || scan->uses[buffer][PHASE_BACKWARD].read_first)) {
         forward->dies = backward->dies;
         *backward = (struct life){0, 0};
     }
+}
+
+/* Buffers of one array come and go together. */
+static void join_arrays(struct scan *scan)
+{
+    const struct program *program = scan->program;
+    uint32_t *leader = memory_zeroed((size_t)program->n_arrays + 1, sizeof *leader); /* 1 + its first buffer */
+    for (uint32_t b = 0; b < program->n_buffers; b++) {
+        uint32_t array = program->buffers[b].array;
+        if (array && !leader[array])
+            leader[array] = b + 1;
+        for (int phase = 0; array && phase < PHASE_COUNT; phase++) {
+            struct life *life = &scan->out->lives[leader[array] - 1][phase], other = scan->out->lives[b][phase];
+            if (other.born == other.dies)
+                continue;
+            bool fresh = life->born == life->dies;
+            life->born = fresh || other.born < life->born ? other.born : life->born;
+            life->dies = fresh || other.dies > life->dies ? other.dies : life->dies;
+        }
+    }
+    for (uint32_t b = 0; b < program->n_buffers; b++)
+        if (program->buffers[b].array)
+            memcpy(scan->out->lives[b], scan->out->lives[leader[program->buffers[b].array] - 1],
+                   sizeof scan->out->lives[b]);
+    free(leader);
 }
 
 void lifetimes_init(struct lifetimes *lifetimes, const struct stream_order *order)
@@ -163,6 +197,7 @@ void lifetimes_init(struct lifetimes *lifetimes, const struct stream_order *orde
         set_lives(&scan, phase);
     for (uint32_t b = 0; b < program->n_buffers; b++)
         keep(&scan, b);
+    join_arrays(&scan);
     stream_reach_fini(&scan.reach);
     free(scan.uses);
 }

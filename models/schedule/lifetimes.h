@@ -6,10 +6,13 @@
  *     operation's own start, or, if it is of another stream, at the finish of the last compute operation that it waits
  *     for (a receive owns its target as soon as it may be posted);
  *   - it dies at the first point at which every operation that touches it is known to have finished: it was the compute
- *     operation that finishes there, or one that the compute operation which starts there has waited for.
+ *     operation that finishes there, or one that the compute operation which starts there has waited for;
+ *   - a collective of the compute stream needs all its buffers from the start of its first operation to the finish of
+ *     its last, for hardware may make one call of it.
  * At a point, deaths come before births. Each phase counts for itself, because other layers run between them, unless
  * the backward phase reads what the forward phase left in the buffer. A resident buffer lives through the whole of
- * every phase in which it is touched; O and LSE, once written, to the end of the step: the backward pass needs them.
+ * every phase in which it is touched, or, if it is in none, of the first; O and LSE, once written, to the end of the
+ * step: the backward pass needs them. Buffers of one array are one.
  *
  * So how much memory a rank takes follows from its program alone: no network, no timing, no luck of a run changes it,
  * and every run can do with it.

@@ -143,7 +143,7 @@ static bool gathered_span(const struct sharding *sharding, struct block block, s
         *span = (struct span){0, 1, sharding->seq_len};
         return true;
     }
-    if (sharding->kind == SHARDING_STRIPED) {
+    if (sharding->kind == SHARDING_STRIPED && sharding->cached == 0) {
         *span = span_within((struct span){0, 1, sharding->seq_len}, (uint64_t)block.first * sharding->ranks,
                             end * sharding->ranks);
         return true;
@@ -181,6 +181,12 @@ struct run {
     uint32_t n_spans;
 };
 
+static void run_init(struct run *run, const struct sharding *sharding, struct block *block)
+{
+    run->block = block;
+    run->n_spans = sharding_block_spans(sharding, *block, run->spans);
+}
+
 static uint64_t run_first(const struct run *run)
 {
     return run->spans[0].first;
@@ -209,9 +215,9 @@ static bool run_narrow(struct run *run, const struct sharding *sharding, uint64_
 
 uint64_t mask_trim(const struct mask *mask, const struct sharding *sharding, struct block *queries, struct block *keys)
 {
-    struct run q = {.block = queries}, k = {.block = keys};
-    q.n_spans = sharding_block_spans(sharding, *queries, q.spans);
-    k.n_spans = sharding_block_spans(sharding, *keys, k.spans);
+    struct run q, k;
+    run_init(&q, sharding, queries);
+    run_init(&k, sharding, keys);
     uint64_t pairs = spans_pairs(mask, q.spans, q.n_spans, k.spans, k.n_spans);
     if (pairs == 0)
         return 0;

@@ -20,18 +20,57 @@ void program_fini(struct program *program)
     free(program->buffers);
     free(program->ops);
     free(program->accesses);
+    free(program->collectives);
+    free(program->lists);
     memset(program, 0, sizeof *program);
 }
 
-uint32_t program_add_buffer(struct program *program, const char *name, enum tensor tensor, enum dtype dtype,
-                            enum buffer_role role, uint64_t rows, uint64_t bytes)
+uint32_t program_add_buffer(struct program *program, const char *name, struct buffer buffer)
 {
     memory_grow(program->buffers, program->n_buffers, program->buffer_capacity);
-    struct buffer *buffer = &program->buffers[program->n_buffers];
-    *buffer = (struct buffer){
-        .tensor = (uint8_t)tensor, .dtype = (uint8_t)dtype, .role = (uint8_t)role, .rows = rows, .bytes = bytes};
-    snprintf(buffer->name, sizeof buffer->name, "%s", name);
+    snprintf(buffer.name, sizeof buffer.name, "%s", name);
+    program->buffers[program->n_buffers] = buffer;
     return program->n_buffers++;
+}
+
+uint32_t program_new_array(struct program *program)
+{
+    return ++program->n_arrays;
+}
+
+static uint32_t add_list(struct program *program, const uint32_t *items, uint32_t count)
+{
+    uint32_t first = program->n_lists;
+    for (uint32_t i = 0; i < count; i++) {
+        memory_grow(program->lists, program->n_lists, program->list_capacity);
+        program->lists[program->n_lists++] = items[i];
+    }
+    return first;
+}
+
+void program_begin_collective(struct program *program, enum collective_call call, enum stream stream, uint32_t n,
+                              uint32_t me, const uint32_t *members, const uint32_t *sources, const uint32_t *targets)
+{
+    assert(program->open_collective == 0 && me < n);
+    struct collective collective = {.call = (uint8_t)call,
+                                    .stream = (uint8_t)stream,
+                                    .phase = program->phase,
+                                    .n_members = n,
+                                    .me = me,
+                                    .members = add_list(program, members, n),
+                                    .sources = add_list(program, sources, n),
+                                    .targets = add_list(program, targets, n),
+                                    .first_op = program->n_ops};
+    memory_grow(program->collectives, program->n_collectives, program->collective_capacity);
+    program->collectives[program->n_collectives] = collective;
+    program->open_collective = ++program->n_collectives;
+}
+
+void program_end_collective(struct program *program)
+{
+    assert(program->open_collective);
+    program->collectives[program->open_collective - 1].end_op = program->n_ops;
+    program->open_collective = 0;
 }
 
 static void add_accesses(struct program *program, const uint32_t *buffers, size_t count)
@@ -48,6 +87,8 @@ uint32_t program_add_op(struct program *program, struct op op, const uint32_t *r
 {
     assert(n_reads <= UINT16_MAX && n_writes <= UINT16_MAX);
     op.access = program->n_accesses;
+    op.collective = program->open_collective;
+    assert(!op.collective || op.stream == program->collectives[op.collective - 1].stream);
     op.n_reads = (uint16_t)n_reads;
     op.n_writes = (uint16_t)n_writes;
     add_accesses(program, reads, n_reads);
@@ -66,6 +107,16 @@ void program_end_phase(struct program *program, enum phase phase)
 {
     for (int p = (int)phase; p < PHASE_COUNT; p++)
         program->phase_end[p] = program->n_ops;
+    program->phase = (uint8_t)(phase + 1);
+}
+
+void program_trim(struct program *program)
+{
+    memory_trim(program->buffers, program->n_buffers, program->buffer_capacity);
+    memory_trim(program->ops, program->n_ops, program->op_capacity);
+    memory_trim(program->accesses, program->n_accesses, program->access_capacity);
+    memory_trim(program->collectives, program->n_collectives, program->collective_capacity);
+    memory_trim(program->lists, program->n_lists, program->list_capacity);
 }
 
 enum phase program_phase(const struct program *program, uint32_t op)
@@ -76,10 +127,19 @@ enum phase program_phase(const struct program *program, uint32_t op)
 const char *tensor_name(enum tensor tensor)
 {
     static const char *const names[TENSOR_COUNT] = {
-        [TENSOR_Q] = "Q",     [TENSOR_KV] = "KV",           [TENSOR_O] = "O",
-        [TENSOR_LSE] = "LSE", [TENSOR_PARTIAL] = "partial", [TENSOR_STATE] = "state",
-        [TENSOR_DO] = "dO",   [TENSOR_DELTA] = "delta",     [TENSOR_DQ] = "dQ",
+        [TENSOR_Q] = "Q",
+        [TENSOR_KV] = "KV",
+        [TENSOR_O] = "O",
+        [TENSOR_LSE] = "LSE",
+        [TENSOR_PARTIAL] = "partial",
+        [TENSOR_STATE] = "state",
+        [TENSOR_DO] = "dO",
+        [TENSOR_DELTA] = "delta",
+        [TENSOR_DQ] = "dQ",
         [TENSOR_DKV] = "dKV",
+        [TENSOR_TOP] = "top",
+        [TENSOR_NUMERATOR] = "numerator",
+        [TENSOR_DENOMINATOR] = "denominator",
     };
     return names[tensor];
 }
@@ -94,6 +154,16 @@ const char *op_kind_name(enum op_kind kind)
         [OP_ATTEND_BACKWARD] = "attend-backward",
         [OP_ACCUMULATE] = "accumulate",
         [OP_CAST] = "cast",
+        [OP_SPLIT_LANES] = "split-lanes",
+        [OP_JOIN_LANES] = "join-lanes",
+        [OP_SPLIT_ROWS] = "split-rows",
+        [OP_JOIN_ROWS] = "join-rows",
+        [OP_SUM_LSE] = "sum-lse",
+        [OP_CORRECT] = "correct",
+        [OP_TOP] = "top",
+        [OP_RAISE] = "raise",
+        [OP_WEIGH] = "weigh",
+        [OP_NORMALIZE] = "normalize",
         [OP_SEND] = "send",
         [OP_RECEIVE] = "receive",
     };
@@ -102,7 +172,7 @@ const char *op_kind_name(enum op_kind kind)
 
 const char *stream_name(enum stream stream)
 {
-    static const char *const names[STREAM_COUNT] = {"compute", "exchange", "gradient"};
+    static const char *const names[STREAM_COUNT] = {"compute", "exchange", "gradient", "compute 2", "outer"};
     return names[stream];
 }
 
@@ -122,6 +192,12 @@ const char *buffer_role_name(enum buffer_role role)
 {
     static const char *const names[ROLE_COUNT] = {"resident", "received", "accumulators", "workspace"};
     return names[role];
+}
+
+const char *collective_call_name(enum collective_call call)
+{
+    static const char *const names[CALL_COUNT] = {"all-gather", "reduce-scatter", "all-to-all", "all-reduce"};
+    return names[call];
 }
 
 static void describe_rows(struct block block, const char *what, char *text, size_t size)

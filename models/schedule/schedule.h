@@ -9,13 +9,23 @@
 
 struct algorithm_ops;
 
+/* Which queries a rank owns, and so which outputs it ends with. */
+enum query_layout {
+    QUERIES_BY_ROW,     /* the rows of its shard, of all lanes */
+    QUERIES_BY_ITEM,    /* decoding: there are fewer new tokens than ranks, so the batch items are dealt out instead */
+    QUERIES_REPLICATED, /* all of them, as every other rank does */
+};
+
 struct schedule {
     const struct experiment *experiment; /* outlives the schedule */
     const struct algorithm_ops *algorithm;
     void *algorithm_data; /* the algorithm's own: algorithm_ops.prepare */
     struct sharding sharding;
+    enum query_layout queries;
     uint32_t ranks;             /* cp */
     uint32_t q_heads, kv_heads; /* of one rank, after tp */
+    struct lanes lanes;         /* all of them */
+    uint32_t *place_of_rank;    /* [rank]: where in the layout each sits (schedule.inner); NULL: in rank order */
 };
 
 /* False, with messages, when the algorithm does not exist or refuses the experiment, or when a key that was written has
@@ -32,10 +42,20 @@ void schedule_build(const struct schedule *schedule, uint32_t rank, struct progr
 struct program *schedule_build_all(const struct schedule *schedule);
 void schedule_free_programs(const struct schedule *schedule, struct program *programs);
 
-/* Bytes of `rows` sequence rows of `tensor` in `dtype`, over this rank's heads and the batch. PARTIAL: O in dtype and
- * LSE in fp32; STATE: m, l and a in dtype; LSE and DELTA: one number a head. */
-uint64_t schedule_tensor_bytes(const struct schedule *schedule, enum tensor tensor, enum dtype dtype, uint64_t rows);
+/* The queries that `rank` owns: rows and lanes. Unless they are dealt out by row, the rows are of the one group that
+ * all ranks are joined to. */
+struct block schedule_queries(const struct schedule *schedule, uint32_t rank);
+struct lanes schedule_query_lanes(const struct schedule *schedule, uint32_t rank);
+
+/* The KV heads (and batch items) that the query heads of `lanes` read. */
+struct lanes schedule_kv_lanes(const struct schedule *schedule, struct lanes lanes);
+
+/* Bytes of `rows` sequence rows of `tensor` in `dtype`, over `lanes`. PARTIAL: O in dtype and LSE in fp32; STATE: m, l
+ * and a in dtype; LSE, DELTA, TOP and DENOMINATOR: one number a lane. */
+uint64_t schedule_tensor_bytes(const struct schedule *schedule, enum tensor tensor, enum dtype dtype, uint64_t rows,
+                               struct lanes lanes);
 /* Elements of the same. */
-uint64_t schedule_tensor_elements(const struct schedule *schedule, enum tensor tensor, uint64_t rows);
+uint64_t schedule_tensor_elements(const struct schedule *schedule, enum tensor tensor, uint64_t rows,
+                                  struct lanes lanes);
 
 #endif

@@ -8,44 +8,58 @@
 
 #include "models/base/memory.h"
 
+#define NO_COLUMN UINT8_MAX
+
+static void raise(uint32_t *value, uint32_t to)
+{
+    if (*value < to)
+        *value = to;
+}
+
 void stream_order_init(struct stream_order *order, const struct program *program)
 {
     *order = (struct stream_order){.program = program};
-    order->waits = memory_zeroed((size_t)program->n_ops * STREAM_COUNT, sizeof *order->waits);
     order->sequence_memory = memory_zeroed(program->n_ops, sizeof *order->sequence_memory);
 
     for (uint32_t i = 0; i < program->n_ops; i++)
         order->length[program->ops[i].stream]++;
     uint32_t offset = 0;
     for (int s = 0; s < STREAM_COUNT; s++) {
+        order->column[s] = NO_COLUMN;
         order->sequence[s] = order->sequence_memory + offset;
         offset += order->length[s];
+        if (order->length[s] == 0)
+            continue;
+        order->column[s] = order->n_streams;
+        order->streams[order->n_streams++] = (uint8_t)s;
         order->length[s] = 0;
     }
+    uint32_t columns = order->n_streams;
+    order->waits = memory_zeroed((size_t)program->n_ops * columns, sizeof *order->waits);
 
-    /* Per buffer and stream, 1 + the last operation so far that wrote it, and that touched it at all. */
+    /* Per buffer and column, 1 + the last operation so far that wrote it, and that touched it at all. */
     uint32_t(*wrote)[STREAM_COUNT] = memory_zeroed(program->n_buffers, sizeof *wrote);
     uint32_t(*touched)[STREAM_COUNT] = memory_zeroed(program->n_buffers, sizeof *touched);
     for (uint32_t i = 0; i < program->n_ops; i++) {
         const struct op *op = &program->ops[i];
-        uint32_t *waits = order->waits + (size_t)i * STREAM_COUNT;
+        uint32_t *waits = order->waits + (size_t)i * columns, own = order->column[op->stream];
         const uint32_t *reads = program_reads(program, op), *writes = program_writes(program, op);
-        for (int s = 0; s < STREAM_COUNT; s++) {
+        for (uint32_t c = 0; c < columns; c++) {
             for (int r = 0; r < op->n_reads; r++)
-                waits[s] = waits[s] < wrote[reads[r]][s] ? wrote[reads[r]][s] : waits[s];
+                raise(&waits[c], wrote[reads[r]][c]);
             for (int w = 0; w < op->n_writes; w++)
-                waits[s] = waits[s] < touched[writes[w]][s] ? touched[writes[w]][s] : waits[s];
+                raise(&waits[c], touched[writes[w]][c]);
         }
         /* Its own stream runs in order; members of one group do not wait for each other. */
         uint32_t *sequence = order->sequence[op->stream], length = order->length[op->stream];
         while (length && op->group && program->ops[sequence[length - 1]].group == op->group)
             length--;
-        waits[op->stream] = length ? sequence[length - 1] + 1 : 0;
+        waits[own] = length ? sequence[length - 1] + 1 : 0;
         sequence[order->length[op->stream]++] = i;
         for (int r = 0; r < op->n_reads; r++)
-            touched[reads[r]][op->stream] = i + 1;
+            touched[reads[r]][own] = i + 1;
         for (int w = 0; w < op->n_writes; w++)
-            touched[writes[w]][op->stream] = wrote[writes[w]][op->stream] = i + 1;
+            touched[writes[w]][own] = wrote[writes[w]][own] = i + 1;
     }
     free(wrote);
     free(touched);
@@ -60,7 +74,8 @@ void stream_order_fini(struct stream_order *order)
 
 uint32_t stream_order_waits(const struct stream_order *order, uint32_t op, enum stream stream)
 {
-    return order->waits[(size_t)op * STREAM_COUNT + stream];
+    uint8_t column = order->column[stream];
+    return column == NO_COLUMN ? 0 : order->waits[(size_t)op * order->n_streams + column];
 }
 
 static uint32_t *group_ends(const struct program *program)
@@ -70,12 +85,6 @@ static uint32_t *group_ends(const struct program *program)
         if (program->ops[i].group && program->ops[i].group <= program->n_groups)
             ends[program->ops[i].group] = i + 1;
     return ends;
-}
-
-static void raise(uint32_t *value, uint32_t to)
-{
-    if (*value < to)
-        *value = to;
 }
 
 static void raise_all(uint32_t values[STREAM_COUNT], const uint32_t to[STREAM_COUNT])
@@ -131,18 +140,22 @@ uint32_t streams_head(const struct stream_order *order, const struct stream_prog
 
 enum stream streams_held_up_by(const struct stream_order *order, const struct stream_progress *progress, uint32_t op)
 {
-    enum stream own = (enum stream)order->program->ops[op].stream;
-    for (int s = 0; s < STREAM_COUNT; s++)
-        if (s != (int)own && stream_order_waits(order, op, (enum stream)s) > progress->streams[s].done)
-            return (enum stream)s;
+    const uint32_t *waits = order->waits + (size_t)op * order->n_streams;
+    for (uint32_t column = 0; column < order->n_streams; column++) {
+        enum stream stream = (enum stream)order->streams[column];
+        if (waits[column] > progress->streams[stream].done && stream != (enum stream)order->program->ops[op].stream)
+            return stream;
+    }
     return STREAM_COUNT;
 }
 
 uint32_t streams_start(const struct stream_order *order, struct stream_progress *progress, enum stream stream,
                        enum phase phase, const uint32_t **ops)
 {
+    if (progress->streams[stream].pending) /* asked for all streams whenever one gets free: most are busy */
+        return 0;
     uint32_t count = streams_head(order, progress, stream, ops);
-    if (count == 0 || progress->streams[stream].pending || **ops >= order->program->phase_end[phase])
+    if (count == 0 || **ops >= order->program->phase_end[phase])
         return 0;
     for (uint32_t i = 0; i < count; i++)
         if (streams_held_up_by(order, progress, (*ops)[i]) != STREAM_COUNT)

@@ -13,9 +13,13 @@
 
 #include "models/schedule/program.h"
 
+/* Only streams that have operations have a column of waits: few programs use all, and there is one for each operation
+ * of each rank. */
 struct stream_order {
     const struct program *program;
-    uint32_t *waits;                  /* [op][stream]: 1 + index of the operation to have finished; 0: none */
+    uint32_t *waits; /* [op][column of stream]: 1 + index of the operation to have finished; 0: none */
+    uint8_t column[STREAM_COUNT];
+    uint8_t streams[STREAM_COUNT], n_streams; /* [column]: those that have operations */
     uint32_t *sequence[STREAM_COUNT]; /* the operations of each stream, in order */
     uint32_t length[STREAM_COUNT];
     uint32_t *sequence_memory;

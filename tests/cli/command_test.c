@@ -259,6 +259,9 @@ static void checks_say_what_each_file_is(void **state)
     (void)state;
     expect("$CPSIM --check toy-2", 0, "toy-2: topology, ok: 2 x toy", "");
     expect("$CPSIM --check two-owners", 0, "two-owners: experiment, ok: custom fp64, 5 tokens", "");
+    expect("$CPSIM --check two-owners", 0, "cp 2, direct, explicit shards\n", "");
+    expect("$CPSIM --check two-owners --set workload.mask=documents:2,3 --set schedule.sharding=per-document", 0,
+           "cp 2, direct, zigzag per document\n", "");
     expect("$CPSIM --check h100-sxm", 0, "h100-sxm: device profile, ok: ", "");
     expect("$CPSIM --check llama3-8b", 0, "llama3-8b: transformer, ok: 32 query heads", "");
     expect("$CPSIM --check toy-2 two-owners", 0, "toy-2 with two-owners: combination, ok: 1 CP group of 2 ranks", "");

@@ -299,6 +299,25 @@ static void a_wrong_result_fails_and_is_reported(void **state)
     diagnostics_fini(&diag);
 }
 
+static void expect_collectives(const char *command, const char *how)
+{
+    json_t *run = json_of(command);
+    assert_string_equal(json_string_value(at(run, "topology.collectives")), how);
+    if (strcmp(how, "none") != 0)
+        assert_true(json_is_true(at(run, "verification.passed")));
+    json_decref(run);
+}
+
+static void collectives_are_calls_or_messages(void **state)
+{
+    (void)state;
+    expect_collectives(ALONE " --json -", "none");
+    expect_collectives(ALONE " --json - --set schedule.algorithm=all-gather", "library");
+    expect_collectives(ALONE " --json - --set schedule.algorithm=all-gather --collectives library", "library");
+    expect_collectives(ALONE " --json - --set schedule.algorithm=all-gather --collectives messages", "messages");
+    expect(ALONE " --collectives library", 2, NULL, "--collectives has no effect: the programs of 'ring' have no collectives");
+}
+
 /* ---- a process for each rank ---- */
 
 /* Lines of `text` that begin with "cpsim: ". */
@@ -399,6 +418,7 @@ int main(void)
         cmocka_unit_test(one_rank_runs_too),
         cmocka_unit_test(overlap_of_one_iteration_is_said_not_to_be_resolved),
         cmocka_unit_test(what_cannot_run_is_refused_before_anything_runs),
+        cmocka_unit_test(collectives_are_calls_or_messages),
         cmocka_unit_test(misuse_is_refused),
         cmocka_unit_test(backends_and_transports_are_listed),
         cmocka_unit_test(a_wrong_result_fails_and_is_reported),

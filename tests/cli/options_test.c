@@ -59,6 +59,10 @@ static void options_without_effect_are_misuse(void **state)
     expect_misuse("--check toy-2 --json -", "--json has no effect with --check");
     expect_misuse("--check toy-2 --quiet", "--quiet has no effect with --check");
     expect_misuse("--events two-owners --plot -", "--plot has no effect with --events");
+    expect_misuse("--collectives messages toy-2 two-owners", "--collectives has no effect without --hw");
+    expect_misuse("--hw two-owners --collectives both", "--collectives 'both', expected library or messages");
+    expect_misuse("--hw two-owners --collectives library --collectives messages", "--collectives is given twice");
+    expect_misuse("--hw --calibrate p.ini --collectives library", "--collectives has no effect with --calibrate");
     expect_misuse("--events two-owners --engine analytic", "--engine has no effect with --events");
     expect_misuse("--list devices --set a.b=c", "--set has no effect with --list");
     expect_misuse("toy-2 two-owners --script x", "--script needs --plot");
@@ -129,7 +133,7 @@ static void every_list_lists(void **state)
         {"topologies", "dgx-h100-4 "},
         {"engines", "simgrid "},
         {"experiments", "two-owners "},
-        {"keys", "  kv_block     at most"},
+        {"keys", "  kv_block        at most"},
     };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         char *text = memory_format("$CPSIM --list %s", lists[i][0]);

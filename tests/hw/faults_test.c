@@ -63,7 +63,7 @@ static float *result(struct faulty *faulty, const struct program *program, uint3
 {
     const struct op *what = &program->ops[op];
     struct layout layout = layout_of(faulty->schedule, written(program, op));
-    struct block block = layout_block(faulty->schedule, program, what, true, 0);
+    struct block block = access_of(faulty->schedule, program, what, true, 0).block;
     *count = block.count * layout.arrays[array].row_bytes / sizeof(float);
     return layout_rows(&layout, written(program, op), memory[*program_writes(program, what)], array, block);
 }

@@ -35,7 +35,9 @@ static void choose_sharding(struct random_case *c, struct dice *dice)
 {
     struct experiment *e = &c->experiment;
     uint32_t cp = e->degree[PARALLEL_CP];
-    e->sharding = (enum sharding_kind)roll(dice, 4);
+    static const enum sharding_kind kinds[] = {SHARDING_CONTIGUOUS, SHARDING_ZIGZAG, SHARDING_STRIPED,
+                                               SHARDING_EXPLICIT};
+    e->sharding = kinds[roll(dice, 4)];
     if (e->sharding == SHARDING_ZIGZAG)
         e->seq_len = 2 * cp * (1 + roll(dice, 5));
     if (e->sharding == SHARDING_EXPLICIT) { /* uneven, and some ranks own nothing */
@@ -61,6 +63,19 @@ static void choose_mask(struct random_case *c, struct dice *dice)
         c->document_starts[++e->mask.n_documents] = at < e->seq_len ? at : e->seq_len;
     }
     c->document_starts[e->mask.n_documents] = e->seq_len;
+    if (e->sharding != SHARDING_EXPLICIT && roll(dice, 2))
+        e->sharding = SHARDING_PER_DOCUMENT;
+}
+
+/* A cached prefix before what there is, sometimes before fewer tokens than ranks. */
+static void choose_new_tokens(struct random_case *c, struct dice *dice)
+{
+    struct experiment *e = &c->experiment;
+    if (e->train || e->sharding == SHARDING_EXPLICIT || e->mask.kind == MASK_DOCUMENTS || roll(dice, 2))
+        return;
+    e->new_tokens = e->sharding == SHARDING_ZIGZAG || roll(dice, 2) ? e->seq_len : 1 + roll(dice, 2);
+    e->seq_len = e->new_tokens + 1 + roll(dice, 40);
+    e->mask.seq_len = e->seq_len;
 }
 
 static void make_random_case(struct random_case *c, struct dice *dice)
@@ -87,9 +102,14 @@ static void make_random_case(struct random_case *c, struct dice *dice)
     e->split_kv = roll(dice, 2);
     e->gradient_accumulator = roll(dice, 3) > 0;
     e->collective = (enum collective_kind)roll(dice, 2);
+    e->collective_node = 1 + roll(dice, 3);
+    e->ulysses_degree = roll(dice, 3);
+    e->ring_window = roll(dice, 3);
+    e->gather_heads = roll(dice, 3);
     choose_sharding(c, dice);
     e->kv_block = roll(dice, 2) ? 0 : 1 + roll(dice, 9);
     choose_mask(c, dice);
+    choose_new_tokens(c, dice);
 }
 
 /* ---- what must hold for every run ---- */
@@ -133,6 +153,12 @@ static void expect_account(const struct scene *scene)
     }
 }
 
+/* A send ends with its receive, elsewhere; operations of a collective are all posted at once. */
+static bool may_overlap(const struct op *before, const struct op *op)
+{
+    return before->kind == OP_SEND || (op->collective && before->collective == op->collective);
+}
+
 /* No operation begins before what it waits for has ended. */
 static void expect_order(const struct scene *scene)
 {
@@ -146,7 +172,7 @@ static void expect_order(const struct scene *scene)
             assert_true(moments[i].begin >= 0 && moments[i].begin <= moments[i].end && moments[i].end <= end);
             for (int s = 0; s < STREAM_COUNT; s++) {
                 uint32_t waits = stream_order_waits(order, i, (enum stream)s);
-                if (waits && programs[r].ops[waits - 1].kind != OP_SEND) /* a send ends with its receive, elsewhere */
+                if (waits && !may_overlap(&programs[r].ops[waits - 1], &programs[r].ops[i]))
                     assert_true(moments[waits - 1].end <= moments[i].begin);
             }
         }
@@ -173,16 +199,19 @@ static void random_schedules_give_the_reference_with_the_predicted_memory_and_tr
 {
     (void)state;
     struct dice dice = {2024};
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; i < 200; i++) {
         struct random_case c;
-        make_random_case(&c, &dice);
+        do
+            make_random_case(&c, &dice);
+        while (!is_accepted(&c.experiment));
         expect_right(&c.experiment);
     }
 }
 
 /* ---- how good, how much ---- */
 
-static double worst_error(const struct experiment *experiment)
+/* The largest error, and the tolerance of its tensor. */
+static double worst_error(const struct experiment *experiment, double *tolerance)
 {
     struct scene scene;
     double worst = 0;
@@ -191,29 +220,37 @@ static double worst_error(const struct experiment *experiment)
     if (!scene.passed)
         fail_msg("%s", scene_message(&scene));
     for (int t = 0; t < OUTPUT_COUNT; t++)
-        if (t != OUTPUT_LSE)
-            worst = fmax(worst, scene.run.verification.tensors[t].max_error);
+        if (t != OUTPUT_LSE && scene.run.verification.tensors[t].max_error >= worst) {
+            worst = scene.run.verification.tensors[t].max_error;
+            *tolerance = scene.run.verification.tensors[t].tolerance;
+        }
     scene_close(&scene);
     return worst;
 }
 
+/* But for what is summed in bf16, where the tolerance does too. */
 static void errors_do_not_grow_with_ranks(void **state)
 {
     (void)state;
-    const uint32_t degrees[] = {1, 2, 3, 4, 8};
+    const uint32_t degrees[] = {1, 2, 3, 8};
     for (size_t a = 0; algorithms[a]; a++) {
         for (int narrow = 0; narrow < 2; narrow++) {
-            struct experiment experiment = make_experiment(algorithms[a]->name, 1, 192);
-            experiment.model.head_dim = 32;
-            experiment.dtype = narrow ? DTYPE_BF16 : DTYPE_FP32;
-            double first = 0;
+            double first = 0, expected = 0, runs = 0;
             for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++) {
-                experiment.degree[PARALLEL_CP] = degrees[i];
-                double error = worst_error(&experiment);
-                if (i < 2) /* two ranks round partial results, one does not */
+                struct experiment experiment = make_experiment_for(algorithms[a], degrees[i], 192);
+                experiment.model.head_dim = 32;
+                experiment.dtype = narrow ? DTYPE_BF16 : DTYPE_FP32;
+                if (!is_accepted(&experiment))
+                    continue;
+                double tolerance = 0, error = worst_error(&experiment, &tolerance);
+                if (i < 2 || runs == 0) { /* two ranks round partial results, one does not */
                     first = fmax(first, error);
-                assert_true(error > 0 && error <= 2 * first);
+                    expected = fmax(expected, tolerance);
+                }
+                assert_true(error > 0 && error <= 2 * first * fmax(1, tolerance / expected));
+                runs++;
             }
+            assert_true(runs > 1);
         }
     }
 }
@@ -260,6 +297,58 @@ static void gradients_that_vanish_are_right_on_samples_too(void **state)
     }
 }
 
+/* ---- few new tokens ---- */
+
+static void expect_new_tokens(const char *algorithm, uint64_t new_tokens, uint32_t batch, uint64_t seq_len,
+                              enum check_kind kind)
+{
+    for (int narrow = 0; narrow < 2; narrow++) {
+        struct experiment experiment = make_experiment(algorithm, 4, seq_len);
+        char text[256];
+        struct scene scene;
+        experiment.train = false;
+        experiment.new_tokens = new_tokens;
+        experiment.batch = batch;
+        experiment.dtype = narrow ? DTYPE_BF16 : DTYPE_FP32;
+        scene_open(&scene, &experiment, NULL, "local");
+        scene_step(&scene, RUN_ALL, 4);
+        if (!scene.passed)
+            fail_msg("%s: %s", scene_describe(&experiment, text), scene_message(&scene));
+        const struct verification *found = &scene.run.verification;
+        assert_int_equal(found->kind, kind);
+        if (kind == CHECK_FULL) { /* every query of every item once, whoever has it */
+            uint64_t lanes = new_tokens * batch * experiment.model.q_heads;
+            assert_int_equal(found->tensors[OUTPUT_LSE].values, lanes);
+            assert_int_equal(found->tensors[OUTPUT_O].values, lanes * experiment.model.head_dim);
+        }
+        expect_account(&scene);
+        scene_close(&scene);
+    }
+}
+
+static void new_tokens_attend_a_cached_prefix(void **state)
+{
+    (void)state;
+    const char *const names[] = {"ring", "direct", "all-gather"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        expect_new_tokens(names[i], 8, 1, 40, CHECK_FULL);
+        expect_new_tokens(names[i], 5, 3, 41, CHECK_FULL); /* uneven */
+    }
+    expect_new_tokens("ring", 600, 1, 60000, CHECK_SAMPLED);
+}
+
+static void decoding_deals_out_batch_items(void **state)
+{
+    (void)state;
+    const char *const names[] = {"ring", "direct", "all-gather"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        expect_new_tokens(names[i], 1, 6, 40, CHECK_FULL);
+        expect_new_tokens(names[i], 3, 4, 43, CHECK_FULL);
+        expect_new_tokens(names[i], 1, 2, 40, CHECK_FULL); /* some ranks have no query */
+    }
+    expect_new_tokens("ring", 1, 6, 70000, CHECK_SAMPLED);
+}
+
 /* ---- modes ---- */
 
 static void computing_alone_and_messages_alone_run_to_the_end(void **state)
@@ -267,9 +356,10 @@ static void computing_alone_and_messages_alone_run_to_the_end(void **state)
     (void)state;
     for (size_t a = 0; algorithms[a]; a++) {
         for (int overlap = 0; overlap < 2; overlap++) {
-            struct experiment experiment = make_experiment(algorithms[a]->name, 3, 60);
+            struct experiment experiment = make_experiment_for(algorithms[a], 4, 64);
             experiment.overlap = overlap;
             experiment.kv_block = 7;
+            assert_true(is_accepted(&experiment));
             struct scene scene;
             scene_open(&scene, &experiment, NULL, "local");
             const struct program *programs = hardware_programs(scene.hardware);
@@ -416,6 +506,8 @@ int main(void)
         cmocka_unit_test(errors_do_not_grow_with_ranks),
         cmocka_unit_test(long_problems_are_checked_on_samples),
         cmocka_unit_test(gradients_that_vanish_are_right_on_samples_too),
+        cmocka_unit_test(new_tokens_attend_a_cached_prefix),
+        cmocka_unit_test(decoding_deals_out_batch_items),
         cmocka_unit_test(computing_alone_and_messages_alone_run_to_the_end),
         cmocka_unit_test(what_cannot_run_is_refused_with_what_could),
         cmocka_unit_test(a_rank_without_memory_ends_the_run_by_name),

@@ -16,6 +16,7 @@
 #include "hw/clock.h"
 #include "models/schedule/algorithms/algorithm.h"
 #include "sim/engine.h"
+#include "tests/hw/collective_cases.h"
 #include "tests/hw/scene.h"
 
 /* A job in which a rank fails ends within 10 s on a machine of its own (2 to 4 s were seen); without notice of the
@@ -73,12 +74,17 @@ static void compute_late(struct compute *compute, const struct program *program,
 
 static int run_worker(const char *what, const char *algorithm, uint32_t cp, bool narrow)
 {
-    struct experiment experiment = make_experiment(algorithm, cp, 24 * cp + (cp > 1));
+    struct experiment experiment = make_experiment_for(algorithm_find(algorithm), cp, 24 * cp + (cp > 1));
     experiment.model.head_dim = 12;
     experiment.batch = 3;
+    if (strcmp(algorithm, "ulysses") == 0) { /* heads for every rank */
+        experiment.model.q_heads = 2 * cp;
+        experiment.model.kv_heads = cp;
+    }
     experiment.dtype = narrow ? DTYPE_BF16 : DTYPE_FP32;
     experiment.kv_block = narrow ? 7 : 0;
     experiment.split_kv = narrow;
+    experiment.inner = strcmp(what, "inner") == 0 ? INNER_RING : INNER_ALL_TO_ALL;
     experiment.overlap = cp != 3 || strcmp(what, "late") == 0;
     if (strcmp(what, "differ") == 0 && own_rank() == 1)
         experiment.mask.kind = MASK_FULL;
@@ -91,7 +97,8 @@ static int run_worker(const char *what, const char *algorithm, uint32_t cp, bool
         ops.run = compute_late;
     }
     struct scene scene;
-    scene_open(&scene, &experiment, &ops, strcmp(what, "alone") == 0 ? "mpi" : NULL);
+    scene_open_as(&scene, &experiment, &ops, strcmp(what, "alone") == 0 ? "mpi" : NULL,
+                  strcmp(what, "messages") == 0 ? COLLECTIVES_MESSAGES : COLLECTIVES_DEFAULT);
     for (uint64_t seed = 1; seed <= 2 && scene.opened && (seed == 1 || scene.passed); seed++) {
         scene_step(&scene, RUN_ALL, seed);
         for (uint32_t r = 0; r < cp && scene.passed; r++) {
@@ -104,7 +111,8 @@ static int run_worker(const char *what, const char *algorithm, uint32_t cp, bool
         }
     }
     if (hardware_speaks(scene.hardware) && scene.passed)
-        printf("%s check passed\n", check_kind_name(scene.run.verification.kind));
+        printf("%s check passed, collectives: %s\n", check_kind_name(scene.run.verification.kind),
+               hardware_collectives(scene.hardware));
     if (hardware_speaks(scene.hardware))
         diagnostics_print(&scene.diag, stdout, "");
     fflush(stdout);
@@ -143,17 +151,20 @@ static bool exchange_round(const struct transport_ops *mpi, struct transport *en
     return true;
 }
 
-static int exchange_worker(uint32_t ranks)
+/* `moved`: the ranks of two rows of places are numbered column by column. */
+static int exchange_worker(uint32_t ranks, bool moved)
 {
     static const uint64_t sizes[] = {1 << 10, 4 << 10, 64 << 10, 1 << 20, 16 << 20};
     const struct transport_ops *mpi = transport_find("mpi");
     struct transport *ends[16];
-    uint32_t n_ends, rank;
+    uint32_t n_ends, rank, place_of_rank[16];
+    for (uint32_t r = 0; r < ranks; r++)
+        place_of_rank[r] = r % 2 * (ranks / 2) + r / 2;
     struct diagnostics diag;
     diagnostics_init(&diag);
-    if (!mpi->open(ranks, ends, &n_ends, &rank, &diag))
+    if (!mpi->open(ranks, moved ? place_of_rank : NULL, ends, &n_ends, &rank, &diag))
         return 2;
-    bool good = true;
+    bool good = own_rank() == (moved ? place_of_rank[rank] : rank);
     uint32_t *memory[6];
     for (int m = 0; m < 6; m++)
         memory[m] = memory_zeroed(1, sizes[4]);
@@ -172,6 +183,26 @@ static int exchange_worker(uint32_t ranks)
         good = good && offsets[r].seconds == 0;
 
     bool *all = memory_zeroed(ranks, sizeof *all);
+    good = mpi->all_gather(ends[0], &good, sizeof good, all) && good;
+    for (uint32_t r = 0; r < ranks && rank == 0; r++)
+        printf("rank %u %s\n", r, all[r] ? "got everything" : "got something else");
+    fflush(stdout);
+    free(all);
+    mpi->close(ends, n_ends);
+    diagnostics_fini(&diag);
+    return !good;
+}
+
+static int calls_worker(uint32_t ranks)
+{
+    const struct transport_ops *mpi = transport_find("mpi");
+    struct transport *ends[16];
+    uint32_t n_ends, rank;
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    if (!mpi->open(ranks, NULL, ends, &n_ends, &rank, &diag))
+        return 2;
+    bool good = run_cases(mpi, ends[0], rank, ranks, 150), *all = memory_zeroed(ranks, sizeof *all);
     good = mpi->all_gather(ends[0], &good, sizeof good, all) && good;
     for (uint32_t r = 0; r < ranks && rank == 0; r++)
         printf("rank %u %s\n", r, all[r] ? "got everything" : "got something else");
@@ -225,13 +256,12 @@ static void expect(const struct outcome *outcome, int status, const char *text)
         fail_msg("expected status %d and '%s', got %d:\n%s", status, text, outcome->status, outcome->text);
 }
 
-static void messages_of_all_sizes_arrive_between_any_number_of_ranks(void **state)
+static void expect_everything(const char *worker)
 {
-    (void)state;
     const uint32_t degrees[] = {1, 2, 3, 5};
     for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++) {
         char arguments[64], last[64];
-        snprintf(arguments, sizeof arguments, "exchange %u", degrees[i]);
+        snprintf(arguments, sizeof arguments, "%s %u", worker, degrees[i]);
         snprintf(last, sizeof last, "rank %u got everything", degrees[i] - 1);
         struct outcome outcome = start(degrees[i], arguments);
         expect(&outcome, 0, last);
@@ -239,20 +269,60 @@ static void messages_of_all_sizes_arrive_between_any_number_of_ranks(void **stat
     }
 }
 
+static void messages_of_all_sizes_arrive_between_any_number_of_ranks(void **state)
+{
+    (void)state;
+    expect_everything("exchange");
+}
+
+static void collectives_bring_what_members_expect(void **state)
+{
+    (void)state;
+    expect_everything("calls");
+}
+
+static void ranks_sit_where_the_schedule_wants_them(void **state)
+{
+    (void)state;
+    struct outcome outcome = start(6, "exchange 6 moved");
+    for (unsigned r = 0; r < 6; r++) {
+        char line[64];
+        snprintf(line, sizeof line, "rank %u got everything", r);
+        expect(&outcome, 0, line);
+    }
+    struct outcome run = start(6, "run usp 6 0"); /* groups of two, rings of three */
+    expect(&run, 0, "full check passed");
+    run = start(6, "inner usp 6 0");
+    expect(&run, 0, "full check passed");
+}
+
+static struct outcome run_schedule(const char *what, const char *algorithm, uint32_t cp, int narrow)
+{
+    char arguments[64];
+    snprintf(arguments, sizeof arguments, "%s %s %u %d", what, algorithm, cp, narrow);
+    return start(cp, arguments);
+}
+
+/* Those with collectives both with MPI's own and as messages. */
 static void schedules_give_the_reference_under_mpi(void **state)
 {
     (void)state;
-    const uint32_t degrees[] = {1, 2, 3, 5};
+    unsigned calls = 0;
     for (size_t a = 0; algorithms[a]; a++) {
-        for (size_t i = a % 2; i < sizeof degrees / sizeof *degrees; i += 2) {
-            char arguments[64];
-            for (int narrow = 0; narrow < 2; narrow++) {
-                snprintf(arguments, sizeof arguments, "run %s %u %d", algorithms[a]->name, degrees[i], narrow);
-                struct outcome outcome = start(degrees[i], arguments);
-                expect(&outcome, 0, "full check passed");
-            }
-        }
+        const char *name = algorithms[a]->name;
+        uint32_t cp = 2 + (uint32_t)a % 3;
+        int narrow = a % 2; /* every algorithm in every type: random_runs_test.c */
+        struct outcome outcome = run_schedule("run", name, cp, narrow);
+        expect(&outcome, 0, "full check passed");
+        if (!strstr(outcome.text, "collectives: library"))
+            continue;
+        calls++;
+        struct outcome messages = run_schedule("messages", name, cp, narrow);
+        expect(&messages, 0, "full check passed, collectives: messages");
     }
+    struct outcome alone = run_schedule("run", "ring", 1, 1);
+    expect(&alone, 0, "full check passed");
+    assert_true(calls > 0);
     struct outcome outcome = start(2, "run ring 2 0");
     /* 24 + 25 rows x batch 3 x (K, V) of 2 heads x 12 x 4 bytes: K/V once each way, replayed, dK/dV there and back */
     expect(&outcome, 0, "rank 0 sent 57024 bytes");
@@ -331,13 +401,17 @@ static bool can_run(void)
 int main(int argc, char **argv)
 {
     if (argc > 2 && strcmp(argv[1], "exchange") == 0)
-        return exchange_worker((uint32_t)atoi(argv[2]));
+        return exchange_worker((uint32_t)atoi(argv[2]), argc > 3);
+    if (argc > 2 && strcmp(argv[1], "calls") == 0)
+        return calls_worker((uint32_t)atoi(argv[2]));
     if (argc > 4)
         return run_worker(argv[1], argv[2], (uint32_t)atoi(argv[3]), atoi(argv[4]));
     if (!can_run())
         return 77;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_of_all_sizes_arrive_between_any_number_of_ranks),
+        cmocka_unit_test(collectives_bring_what_members_expect),
+        cmocka_unit_test(ranks_sit_where_the_schedule_wants_them),
         cmocka_unit_test(schedules_give_the_reference_under_mpi),
         cmocka_unit_test(another_number_of_processes_is_an_error_naming_both),
         cmocka_unit_test(a_rank_that_refuses_ends_the_job_by_name),

@@ -9,6 +9,7 @@
 #include "hw/hardware.h"
 #include "models/base/memory.h"
 #include "models/input/ini_document.h"
+#include "models/schedule/algorithms/algorithm.h"
 
 static struct ini_document nothing_written; /* every key is a default */
 
@@ -40,6 +41,31 @@ static inline struct mask make_mask(enum mask_kind kind, uint64_t seq_len, uint6
     return (struct mask){.kind = kind, .seq_len = seq_len, .window = window};
 }
 
+/* Whether the algorithm does what is asked. */
+static inline bool is_accepted(const struct experiment *experiment)
+{
+    struct schedule schedule;
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    bool accepted = schedule_init(&schedule, experiment, NULL, &diag);
+    if (accepted)
+        schedule_fini(&schedule);
+    diagnostics_fini(&diag);
+    return accepted;
+}
+
+/* What an algorithm is asked where any legal experiment will do: training if it can, groups and windows of two. */
+static inline struct experiment make_experiment_for(const struct algorithm_ops *algorithm, uint32_t cp,
+                                                    uint64_t seq_len)
+{
+    struct experiment experiment = make_experiment(algorithm->name, cp, seq_len);
+    experiment.train = algorithm->can & CAN_TRAIN;
+    experiment.ulysses_degree = algorithm->uses & USES_ULYSSES_DEGREE && cp % 2 == 0 ? 2 : 0;
+    experiment.ring_window = algorithm->uses & USES_RING_WINDOW ? 1 : 0;
+    experiment.gather_heads = algorithm->uses & USES_GATHER_HEADS ? 1 : 0;
+    return experiment;
+}
+
 /* One run of an experiment. */
 struct scene {
     struct schedule schedule;
@@ -49,8 +75,9 @@ struct scene {
     bool opened, passed;
 };
 
-static inline void scene_open(struct scene *scene, const struct experiment *experiment,
-                              const struct compute_ops *compute, const char *transport)
+static inline void scene_open_as(struct scene *scene, const struct experiment *experiment,
+                                 const struct compute_ops *compute, const char *transport,
+                                 enum collective_mode collectives)
 {
     *scene = (struct scene){0};
     diagnostics_init(&scene->diag);
@@ -58,9 +85,18 @@ static inline void scene_open(struct scene *scene, const struct experiment *expe
         fprintf(stderr, "%s\n", scene->diag.lines[0]);
         abort();
     }
-    const struct hardware_settings settings = {
-        .schedule = &scene->schedule, .compute = compute, .transport = transport, .stall_seconds = 60};
+    const struct hardware_settings settings = {.schedule = &scene->schedule,
+                                               .compute = compute,
+                                               .transport = transport,
+                                               .collectives = collectives,
+                                               .stall_seconds = 60};
     scene->opened = hardware_open(&scene->hardware, &settings, &scene->diag);
+}
+
+static inline void scene_open(struct scene *scene, const struct experiment *experiment,
+                              const struct compute_ops *compute, const char *transport)
+{
+    scene_open_as(scene, experiment, compute, transport, COLLECTIVES_DEFAULT);
 }
 
 static inline void scene_step(struct scene *scene, enum run_mode mode, uint64_t seed)

@@ -90,7 +90,7 @@ static void on_every_rank(void *(*body)(void *rank))
     uint32_t n_ends, first;
     struct diagnostics diag;
     diagnostics_init(&diag);
-    assert_true(transport_local.open(RANKS, ends, &n_ends, &first, &diag));
+    assert_true(transport_local.open(RANKS, NULL, ends, &n_ends, &first, &diag));
     assert_int_equal(n_ends, RANKS);
     struct rank ranks[RANKS] = {0};
     for (uint32_t r = 0; r < RANKS; r++) {

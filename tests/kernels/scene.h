@@ -195,8 +195,8 @@ static float *scene_backward(const struct scene *s, struct attention_call *call,
 
 /* Fills s->result from the kernels: query blocks one after the other, each against all key buffers, `per_call` buffers
  * a call. Outputs are NaN before each call. */
-static void scene_compute(struct scene *s, const struct attention_rows *queries, size_t n_queries,
-                          const struct attention_rows *buffers, size_t n_buffers, size_t per_call)
+static inline void scene_compute(struct scene *s, const struct attention_rows *queries, size_t n_queries,
+                                 const struct attention_rows *buffers, size_t n_buffers, size_t per_call)
 {
     struct scene_keys keys = {memory_zeroed(n_buffers, sizeof *keys.buffers), memory_zeroed(n_buffers, sizeof(float *)),
                               memory_zeroed(n_buffers, sizeof(float *))};
@@ -257,7 +257,7 @@ static void scene_compute(struct scene *s, const struct attention_rows *queries,
 }
 
 /* Norm of the difference between result and truth over the norm of the truth; NaN if any is. */
-static double scene_error(const struct scene *s, int tensor)
+static inline double scene_error(const struct scene *s, int tensor)
 {
     double difference = 0, norm = 0;
     for (size_t i = 0; i < scene_count(s, tensor); i++) {

@@ -45,7 +45,8 @@ static inline void build(struct fixture *f, const struct algorithm_ops *algorith
                                     .ranks = f->experiment.degree[PARALLEL_CP],
                                     .q_heads = f->experiment.model.q_heads,
                                     .kv_heads = f->experiment.model.kv_heads};
-    sharding_init(&f->schedule.sharding, &f->experiment);
+    f->schedule.lanes = (struct lanes){0, f->schedule.q_heads, 0, f->experiment.batch};
+    sharding_init(&f->schedule.sharding, &f->experiment, 1);
     if (algorithm && algorithm->prepare)
         f->schedule.algorithm_data = algorithm->prepare(&f->schedule);
     f->programs = algorithm ? schedule_build_all(&f->schedule) : memory_zeroed(f->schedule.ranks, sizeof *f->programs);

@@ -9,6 +9,7 @@
 // clang-format on
 
 #include "tests/models/checked_schedule.h"
+#include "tests/models/plain_buffer.h"
 
 /* ---- messages ---- */
 
@@ -56,7 +57,7 @@ static void send_of_a_block_that_is_not_held_is_refused(void **state)
     uint32_t relay = 2 + find_message(program, OP_SEND, TRAFFIC_FORWARD_KV, 1);
     while (program->ops[relay].kind != OP_SEND)
         relay++;
-    uint32_t empty = program_add_buffer(program, "kv none", TENSOR_KV, DTYPE_BF16, ROLE_RECEIVED, 4, 256);
+    uint32_t empty = plain_buffer(program, f->schedule.lanes, "kv none", TENSOR_KV, DTYPE_BF16, ROLE_RECEIVED, 4, 256);
     set_access(program, relay, 0, empty);
     check_fails(f, "reads keys of rank 2, rows 0-3 in 'kv none', which holds nothing");
 }
@@ -194,7 +195,8 @@ static void operations_on_other_tensors_are_refused(void **state)
     f = make(&algorithm_ring, 12, 3);
     program = &f->programs[1];
     struct buffer sum = program->buffers[find_buffer(program, "state")];
-    uint32_t other = program_add_buffer(program, "other", sum.tensor, sum.dtype, sum.role, sum.rows, sum.bytes);
+    uint32_t other =
+        plain_buffer(program, f->schedule.lanes, "other", sum.tensor, sum.dtype, sum.role, sum.rows, sum.bytes);
     set_access(program, find_op(program, PHASE_FORWARD, OP_MERGE, 1), 1, other);
     check_fails(f, "it reads one state and writes another");
 }
@@ -238,8 +240,8 @@ static void ten_problems_are_shown_and_the_rest_counted(void **state)
 static uint32_t add_buffer(struct fixture *f, uint32_t rank, const char *name, enum tensor tensor, enum dtype dtype,
                            enum buffer_role role)
 {
-    return program_add_buffer(&f->programs[rank], name, tensor, dtype, role, 4,
-                              schedule_tensor_bytes(&f->schedule, tensor, dtype, 4));
+    return plain_buffer(&f->programs[rank], f->schedule.lanes, name, tensor, dtype, role, 4,
+                        schedule_tensor_bytes(&f->schedule, tensor, dtype, 4, f->schedule.lanes));
 }
 
 static uint32_t add_message(struct fixture *f, uint32_t rank, enum op_kind kind, uint32_t group, uint32_t owner,
@@ -248,6 +250,7 @@ static uint32_t add_message(struct fixture *f, uint32_t rank, enum op_kind kind,
     struct program *program = &f->programs[rank];
     const struct buffer *held = &program->buffers[buffer];
     struct op op = {.kind = (uint8_t)kind,
+                    .lanes = f->schedule.lanes,
                     .traffic = TRAFFIC_OTHER,
                     .part = PART_ALL,
                     .group = group,
@@ -280,7 +283,8 @@ static struct fixture *pass_queries(void)
         uint32_t group = program_new_group(program);
         add_message(f, rank, OP_SEND, group, rank, q);
         add_message(f, rank, OP_RECEIVE, group, 1 - rank, guest);
-        struct op attend = {.kind = OP_ATTEND, .q = own, .k = own, .pairs = 16}, merge = {.kind = OP_MERGE, .q = own};
+        struct op attend = {.kind = OP_ATTEND, .lanes = f->schedule.lanes, .q = own, .k = own, .pairs = 16},
+                  merge = {.kind = OP_MERGE, .lanes = f->schedule.lanes, .q = own};
         program_add_op(program, attend, (uint32_t[]){q, kv}, 2, &part, 1);
         program_add_op(program, merge, &part, 1, &sum, 1);
         attend.q = other;
@@ -289,7 +293,7 @@ static struct fixture *pass_queries(void)
         add_message(f, rank, OP_SEND, group, 1 - rank, part);
         add_message(f, rank, OP_RECEIVE, group, rank, back);
         program_add_op(program, merge, (uint32_t[]){back, sum}, 2, &sum, 1);
-        struct op finish = {.kind = OP_FINISH, .q = own};
+        struct op finish = {.kind = OP_FINISH, .lanes = f->schedule.lanes, .q = own};
         program_add_op(program, finish, &sum, 1, (uint32_t[]){o, lse}, 2);
         program_end_phase(program, PHASE_FORWARD);
     }

@@ -13,6 +13,7 @@
 
 #include "models/cost/cost.h"
 #include "models/schedule/mask.h"
+#include "tests/models/plain_buffer.h"
 
 static void assert_near(double value, double expected)
 {
@@ -45,8 +46,9 @@ static bool setting_init(struct setting *setting, const char *device, enum mask_
     experiment->degree[PARALLEL_TP] = experiment->degree[PARALLEL_DP] = 1;
     experiment->degree[PARALLEL_CP] = 3;
     experiment->sharding = SHARDING_CONTIGUOUS;
-    setting->schedule = (struct schedule){.experiment = experiment, .ranks = 3, .q_heads = 8, .kv_heads = 2};
-    sharding_init(&setting->schedule.sharding, experiment);
+    setting->schedule =
+        (struct schedule){.experiment = experiment, .ranks = 3, .q_heads = 8, .kv_heads = 2, .lanes = {0, 8, 0, 2}};
+    sharding_init(&setting->schedule.sharding, experiment, 1);
     program_init(&setting->program, 2);
     return cost_init(&setting->cost, &setting->device, &setting->topology, &setting->schedule, diag);
 }
@@ -71,7 +73,7 @@ static void attention_on_the_toy_is_its_flops_over_100_tflops(void **state)
     struct setting setting;
     struct diagnostics diag;
     assert_true(setting_init(&setting, "toy", MASK_CAUSAL, &diag));
-    struct op op = {.kind = OP_ATTEND, .q = {2, 0, 3}, .k = {2, 0, 3}, .pairs = 6};
+    struct op op = {.kind = OP_ATTEND, .lanes = setting.schedule.lanes, .q = {2, 0, 3}, .k = {2, 0, 3}, .pairs = 6};
     assert_near(cost_op_flops(&setting.cost, &op), 4.0 * 6 * 8 * 64 * 2);
     assert_near(seconds(&setting, op, NULL, 0, NULL, 0), 4.0 * 6 * 8 * 64 * 2 / 1e14);
     op.kind = OP_ATTEND_BACKWARD;
@@ -86,7 +88,7 @@ static void an_invisible_block_is_computed_whole(void **state)
     struct setting setting;
     struct diagnostics diag;
     assert_true(setting_init(&setting, "toy", MASK_CAUSAL, &diag));
-    struct op op = {.kind = OP_ATTEND, .q = {0, 0, 4}, .k = {2, 0, 3}, .pairs = 0};
+    struct op op = {.kind = OP_ATTEND, .lanes = setting.schedule.lanes, .q = {0, 0, 4}, .k = {2, 0, 3}, .pairs = 0};
     assert_near(cost_op_flops(&setting.cost, &op), 4.0 * 12 * 8 * 64 * 2);
     assert_near(seconds(&setting, op, NULL, 0, NULL, 0), 4.0 * 12 * 8 * 64 * 2 / 1e14);
     /* Rows 2 to 5 of every shard: 2 + 1 + 1 exist. */
@@ -103,7 +105,11 @@ static void gathered_keys_count_where_they_are_seen(void **state)
     assert_true(setting_init(&setting, "h100-sxm", MASK_WINDOW, &diag));
     /* Rank 1 owns positions 4, 5, 6 and sees 3 to 6 through a window of 2: four keys, six pairs. The row term of the
      * backward pass tells how many key rows were counted. */
-    const struct op op = {.kind = OP_ATTEND_BACKWARD, .q = {1, 0, 3}, .k = {BLOCK_ALL, 0, 4}, .pairs = 6};
+    const struct op op = {.kind = OP_ATTEND_BACKWARD,
+                          .lanes = setting.schedule.lanes,
+                          .q = {1, 0, 3},
+                          .k = {BLOCK_ALL, 0, 4},
+                          .pairs = 6};
     assert_int_equal(mask_block_pairs(&setting.experiment.mask, &setting.schedule.sharding, op.q, op.k), 6);
     assert_near(seconds(&setting, op, NULL, 0, NULL, 0),
                 kernel_fit_seconds(&setting.cost.fit[PASS_BACKWARD], 16, 3, 4, 6));
@@ -120,17 +126,20 @@ static void attention_takes_at_least_its_bytes_over_the_memory_bandwidth(void **
     struct diagnostics diag;
     assert_true(setting_init(&setting, "toy", MASK_WINDOW, &diag));
     struct program *program = &setting.program;
-    uint32_t q = program_add_buffer(program, "q", TENSOR_Q, DTYPE_BF16, ROLE_RESIDENT, 3, 3000);
-    uint32_t kv = program_add_buffer(program, "kv", TENSOR_KV, DTYPE_BF16, ROLE_RECEIVED, 6, 6000000);
-    uint32_t partial = program_add_buffer(program, "partial", TENSOR_PARTIAL, DTYPE_BF16, ROLE_WORKSPACE, 3, 6000);
-    const struct op attend = {.kind = OP_ATTEND, .q = {1, 0, 3}, .k = {1, 0, 3}, .pairs = 5};
+    uint32_t q = plain_buffer(program, setting.schedule.lanes, "q", TENSOR_Q, DTYPE_BF16, ROLE_RESIDENT, 3, 3000);
+    uint32_t kv = plain_buffer(program, setting.schedule.lanes, "kv", TENSOR_KV, DTYPE_BF16, ROLE_RECEIVED, 6, 6000000);
+    uint32_t partial =
+        plain_buffer(program, setting.schedule.lanes, "partial", TENSOR_PARTIAL, DTYPE_BF16, ROLE_WORKSPACE, 3, 6000);
+    const struct op attend = {
+        .kind = OP_ATTEND, .lanes = setting.schedule.lanes, .q = {1, 0, 3}, .k = {1, 0, 3}, .pairs = 5};
     assert_near(seconds(&setting, attend, (uint32_t[]){q, kv}, 2, &partial, 1), (3000 + 3000000 + 6000) / 1e12);
     /* Of gathered keys (three buffers) only those that are seen, 4 of 10. */
     uint32_t gathered[4] = {q};
     for (uint32_t i = 0; i < 3; i++)
-        gathered[1 + i] =
-            program_add_buffer(program, "kv", TENSOR_KV, DTYPE_BF16, ROLE_RECEIVED, i == 0 ? 4 : 3, 1000000);
-    const struct op gather = {.kind = OP_ATTEND, .q = {1, 0, 3}, .k = {BLOCK_ALL, 0, 4}, .pairs = 6};
+        gathered[1 + i] = plain_buffer(program, setting.schedule.lanes, "kv", TENSOR_KV, DTYPE_BF16, ROLE_RECEIVED,
+                                       i == 0 ? 4 : 3, 1000000);
+    const struct op gather = {
+        .kind = OP_ATTEND, .lanes = setting.schedule.lanes, .q = {1, 0, 3}, .k = {BLOCK_ALL, 0, 4}, .pairs = 6};
     assert_near(seconds(&setting, gather, gathered, 4, &partial, 1), (3000 + 0.4 * 3000000 + 6000) / 1e12);
     setting_fini(&setting);
 }
@@ -144,21 +153,26 @@ static void streaming_operations_take_their_bytes_over_the_memory_bandwidth(void
     setting.device.launch_seconds = 1e-6;
     setting.device.memory_efficiency = 0.5; /* 0.5 TB/s */
     struct program *program = &setting.program;
-    uint32_t partial = program_add_buffer(program, "partial", TENSOR_PARTIAL, DTYPE_BF16, ROLE_WORKSPACE, 4, 4000);
-    uint32_t sum = program_add_buffer(program, "state", TENSOR_STATE, DTYPE_FP32, ROLE_ACCUMULATOR, 8, 16000);
-    uint32_t block = program_add_buffer(program, "dkv block", TENSOR_DKV, DTYPE_BF16, ROLE_WORKSPACE, 10, 1000);
-    uint32_t total = program_add_buffer(program, "dkv", TENSOR_DKV, DTYPE_FP32, ROLE_ACCUMULATOR, 20, 4000);
+    uint32_t partial =
+        plain_buffer(program, setting.schedule.lanes, "partial", TENSOR_PARTIAL, DTYPE_BF16, ROLE_WORKSPACE, 4, 4000);
+    uint32_t sum =
+        plain_buffer(program, setting.schedule.lanes, "state", TENSOR_STATE, DTYPE_FP32, ROLE_ACCUMULATOR, 8, 16000);
+    uint32_t block =
+        plain_buffer(program, setting.schedule.lanes, "dkv block", TENSOR_DKV, DTYPE_BF16, ROLE_WORKSPACE, 10, 1000);
+    uint32_t total =
+        plain_buffer(program, setting.schedule.lanes, "dkv", TENSOR_DKV, DTYPE_FP32, ROLE_ACCUMULATOR, 20, 4000);
 
-    const struct op merge = {.kind = OP_MERGE, .q = {0, 0, 4}};
+    const struct op merge = {.kind = OP_MERGE, .lanes = setting.schedule.lanes, .q = {0, 0, 4}};
     assert_near(seconds(&setting, merge, (uint32_t[]){partial, sum}, 2, &sum, 1), 1e-6 + (4000 + 2 * 8000) / 0.5e12);
     assert_near(seconds(&setting, merge, &partial, 1, &sum, 1), 1e-6 + (4000 + 8000) / 0.5e12);
-    const struct op finish = {.kind = OP_FINISH, .q = {0, 0, 8}};
+    const struct op finish = {.kind = OP_FINISH, .lanes = setting.schedule.lanes, .q = {0, 0, 8}};
     assert_near(seconds(&setting, finish, &sum, 1, NULL, 0), 1e-6 + 16000 / 0.5e12);
-    /* Key-side buffers go by the key rows, gathered ones by all there are (4 + 3 + 3). */
-    const struct op accumulate = {.kind = OP_ACCUMULATE, .q = {0, 0, 1}, .k = {0, 0, 5}};
+    /* Key-side buffers go by the key rows. */
+    const struct op accumulate = {
+        .kind = OP_ACCUMULATE, .lanes = setting.schedule.lanes, .q = {0, 0, 1}, .k = {0, 0, 5}};
     assert_near(seconds(&setting, accumulate, &block, 1, &total, 1), 1e-6 + (500 + 1000) / 0.5e12);
-    const struct op cast = {.kind = OP_CAST, .k = {BLOCK_ALL, 0, 4}};
-    assert_near(seconds(&setting, cast, &total, 1, &block, 1), 1e-6 + (2000 + 1000) / 0.5e12);
+    const struct op cast = {.kind = OP_CAST, .lanes = setting.schedule.lanes, .k = {0, 0, 4}};
+    assert_near(seconds(&setting, cast, &total, 1, &block, 1), 1e-6 + (800 + 400) / 0.5e12);
     assert_true(cost_op_flops(&setting.cost, &merge) == 0.0);
 
     const struct op send = {.kind = OP_SEND, .bytes = 1000};

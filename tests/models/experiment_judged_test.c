@@ -117,6 +117,15 @@ static void zigzag_needs_two_equal_chunks_a_rank(void **state)
         {"2147483647", "3",
          "'seq_len' = 2147483647 with cp = 3 and zigzag, expected a multiple of 2 x cp = 6, the nearest: 2147483646"},
     };
+    assert_false(READ(small, "workload.seq_len=10", "workload.new_tokens=7", "workload.pass=forward",
+                      "schedule.sharding=zigzag"));
+    EXPECT_LINES(&diag,
+                 "--set workload.new_tokens=7: 'new_tokens' = 7 with cp = 2 and zigzag, expected a multiple of 2 "
+                 "x cp = 4, the nearest: 4 or 8");
+    assert_false(READ(small, "workload.new_tokens=5", "workload.pass=forward", "schedule.sharding=zigzag"));
+    EXPECT_LINES(&diag,
+                 "--set workload.new_tokens=5: 'new_tokens' = 5 with cp = 2 and zigzag, expected a multiple of 2 "
+                 "x cp = 4, the nearest: 4"); /* not 8 of 6 positions */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char seq_len[64], cp[64], expected[256];
         snprintf(seq_len, sizeof seq_len, "workload.seq_len=%s", cases[i].seq_len);
@@ -148,20 +157,22 @@ static void explicit_counts_cover_the_sequence(void **state)
     refused(small, "schedule.sharding=2,3", "'sharding' counts sum to 5, expected seq_len = 6");
     refused(small, "schedule.sharding=1,2,3", "'sharding' has 3 counts, expected one a rank: cp = 2");
     refused(small, "schedule.sharding=zigzg",
-            "'sharding' is 'zigzg', expected contiguous | zigzag | striped | one count a rank such as 2,3 or "
+            "'sharding' is 'zigzg', expected contiguous | zigzag | striped | per-document | one count a rank such as "
+            "2,3 or "
             "1024*31,1000, did you mean 'zigzag'?");
-    refused(small, "schedule.sharding=2,,4",
-            "'sharding' is '2,,4', expected contiguous | zigzag | striped | one count a rank such as 2,3 or "
-            "1024*31,1000");
+    refused(
+        small, "schedule.sharding=2,,4",
+        "'sharding' is '2,,4', expected contiguous | zigzag | striped | per-document | one count a rank such as 2,3 or "
+        "1024*31,1000");
 }
 
 static void layouts_are_judged(void **state)
 {
     (void)state;
     refused(small, "parallel.tp=4",
-            "'tp' = 4 does not divide q_heads = 6 and kv_heads = 2, expected a divisor of both");
+            "'tp' = 4 does not divide q_heads = 6 and kv_heads = 2, expected a divisor of both, nearest: 2");
     refused(small, "parallel.tp=3",
-            "'tp' = 3 does not divide q_heads = 6 and kv_heads = 2, expected a divisor of both");
+            "'tp' = 3 does not divide q_heads = 6 and kv_heads = 2, expected a divisor of both, nearest: 2");
     static const char *const orders[] = {"tp,cp", "tp,cp,cp", "tp,cp,dp,", "tp cp dp", "a,b,c", "tp,cp,dpx", ",,"};
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         char override[64], message[128];
@@ -182,9 +193,9 @@ static void sizes_that_overflow_are_refused_and_large_ones_are_not(void **state)
     ACCEPTED(base, "workload.seq_len=10485760");
     experiment_fini(&experiment);
     assert_false(READ(base, "workload.seq_len=2Gi", "workload.batch=1Mi"));
-    EXPECT_LINES(&diag,
-                 "--set workload.seq_len=2Gi: 'seq_len' = 2147483648 with batch = 1048576, q_heads = 32, kv_heads = 8, "
-                 "head_dim = 128 and cp = 8 moves more bytes than 63 bits can count, expected a smaller product");
+    EXPECT_LINES(
+        &diag, "--set workload.seq_len=2Gi: 'seq_len' = 2147483648 with batch = 1048576, q_heads = 32, kv_heads = 8, "
+               "head_dim = 128, cp = 8 and dp = 1 moves more bytes than 63 bits can count, expected a smaller product");
 }
 
 static void all_errors_of_a_file_come_in_one_go(void **state)

@@ -174,13 +174,15 @@ static void effective_values_read_back_as_the_same_experiment(void **state)
              "parallel.order=cp,tp,dp");
     char *first = effective_values();
     experiment_fini(&experiment);
-    assert_string_equal(first, "[model]\nname = llama3-8b\nq_heads = 32\nkv_heads = 8\nhead_dim = 128\nlayers = 32\n"
-                               "hidden = 4096\nffn = 14336\nvocab = 128256\ndtype = bf16\n"
-                               "[workload]\nseq_len = 1048576\nbatch = 1\nmask = documents:1024*1000,24576\n"
-                               "pass = train\n"
-                               "[parallel]\ncp = 8\ntp = 1\ndp = 1\norder = cp,tp,dp\n"
-                               "[schedule]\nalgorithm = ring\nsharding = 131072*8\noverlap = yes\nbuffers = 2\n"
-                               "kv_block = 0\nskip = compute\nkv_messages = 2\ngradients = fp32\ncollective = ring\n");
+    assert_string_equal(first,
+                        "[model]\nname = llama3-8b\nq_heads = 32\nkv_heads = 8\nhead_dim = 128\nlayers = 32\n"
+                        "hidden = 4096\nffn = 14336\nvocab = 128256\ndtype = bf16\n"
+                        "[workload]\nseq_len = 1048576\nnew_tokens = 0\nbatch = 1\nmask = documents:1024*1000,24576\n"
+                        "pass = train\n"
+                        "[parallel]\ncp = 8\ntp = 1\ndp = 1\norder = cp,tp,dp\n"
+                        "[schedule]\nalgorithm = ring\nsharding = 131072*8\noverlap = yes\nbuffers = 2\n"
+                        "kv_block = 0\nskip = compute\nkv_messages = 2\ngradients = fp32\ncollective = ring\n"
+                        "ulysses_degree = 0\nring_window = 0\ngather_heads = 0\ninner = all-to-all\n");
     ACCEPTED(first);
     char *second = effective_values();
     experiment_fini(&experiment);
@@ -199,7 +201,7 @@ static void random_values_do_no_harm(void **state)
                                          "ring", "none", "e",     "%s%n",   "="};
     srand(11);
     int accepted = 0;
-    for (int i = 0; i < 1500; i++) {
+    for (int i = 0; i < 500; i++) {
         const struct section_spec *section = experiment_file.sections[rand() % 4];
         const char *key = section->keys[(size_t)rand() % section->n_keys].name;
         char override[256];
@@ -214,7 +216,7 @@ static void random_values_do_no_harm(void **state)
         }
         diagnostics_fini(&diag);
     }
-    assert_in_range(accepted, 50, 1450);
+    assert_in_range(accepted, 20, 480);
 }
 
 static void locale_with_decimal_comma_changes_nothing(void **state)

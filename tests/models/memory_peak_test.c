@@ -9,6 +9,7 @@
 // clang-format on
 
 #include "models/result/memory.h"
+#include "tests/models/plain_buffer.h"
 
 #define NONE UINT32_MAX
 
@@ -26,7 +27,7 @@ static void hand_init(struct hand *hand)
 
 static uint32_t buffer(struct hand *hand, enum tensor tensor, enum buffer_role role, uint64_t bytes)
 {
-    return program_add_buffer(&hand->program, "b", tensor, DTYPE_FP32, role, 1, bytes);
+    return plain_buffer(&hand->program, (struct lanes){0, 1, 0, 1}, "b", tensor, DTYPE_FP32, role, 1, bytes);
 }
 
 /* An operation that reads one buffer (or none) and writes one (or none). */

@@ -96,9 +96,30 @@ static void a_layout_that_does_not_fit_names_both_numbers(void **state)
     diagnostics_fini(&diag);
 }
 
+/* Only the cp index moves: tp and dp neighbours stay what they were. */
+static void a_schedule_may_seat_its_ranks_otherwise(void **state)
+{
+    (void)state;
+    static const uint32_t places[] = {0, 2, 1, 3};
+    struct topology topology = {.n_gpus = 16};
+    struct placement placement;
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    struct experiment experiment = layout(2, 4, 2, orders[0]);
+    assert_true(placement_init(&placement, &experiment, &topology, &diag));
+    placement_permute(&placement, places);
+    for (uint32_t group = 0; group < 4; group++)
+        for (uint32_t rank = 0; rank < 4; rank++)
+            assert_int_equal(placement_gpu(&placement, group, rank), group % 2 + 2 * places[rank] + 8 * (group / 2));
+    placement_permute(&placement, NULL);
+    assert_int_equal(placement_gpu(&placement, 0, 1), 2);
+    diagnostics_fini(&diag);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_schedule_may_seat_its_ranks_otherwise),
         cmocka_unit_test(every_rank_has_a_gpu_of_its_own),
         cmocka_unit_test(the_first_of_the_order_is_innermost),
         cmocka_unit_test(a_layout_that_does_not_fit_names_both_numbers),

@@ -9,6 +9,7 @@
 // clang-format on
 
 #include "models/result/rank_time.h"
+#include "tests/models/plain_buffer.h"
 
 #define OPS_MAX 16
 
@@ -24,14 +25,15 @@ static void hand_init(struct hand *hand)
     for (uint32_t r = 0; r < 2; r++) {
         program_init(&hand->programs[r], r);
         for (int b = 0; b < 8; b++)
-            program_add_buffer(&hand->programs[r], "b", TENSOR_KV, DTYPE_FP32, ROLE_RECEIVED, 1, 4);
+            plain_buffer(&hand->programs[r], (struct lanes){0, 1, 0, 1}, "b", TENSOR_KV, DTYPE_FP32, ROLE_RECEIVED, 1,
+                         4);
     }
 }
 
 /* A local operation of rank 0 from `begin` to `end` that reads one buffer and writes another. */
 static uint32_t local(struct hand *hand, enum stream stream, uint32_t read, uint32_t write, double begin, double end)
 {
-    struct op op = {.kind = stream == STREAM_COMPUTE ? OP_ATTEND : OP_ACCUMULATE, .stream = (uint8_t)stream};
+    struct op op = {.kind = stream_computes(stream) ? OP_ATTEND : OP_ACCUMULATE, .stream = (uint8_t)stream};
     uint32_t index = program_add_op(&hand->programs[0], op, &read, 1, &write, 1);
     hand->moments[index] = (struct moment){begin, begin, end};
     return index;
@@ -233,6 +235,71 @@ static void a_rank_without_kernels_is_exposed_while_its_messages_move(void **sta
     rank_time_fini(&time);
 }
 
+/* The second kernel is launched, and waits, while the first runs; a third follows when both are done. */
+static void kernels_of_two_streams_that_overlap_are_computing_once(void **state)
+{
+    (void)state;
+    struct hand hand;
+    hand_init(&hand);
+    receive(&hand, STREAM_EXCHANGE, 0, 2, 1, 9);
+    uint32_t first = local(&hand, STREAM_COMPUTE, 0, 1, 0, 4), third = local(&hand, STREAM_COMPUTE, 2, 1, 9, 10);
+    uint32_t second = local(&hand, STREAM_COMPUTE_2, 0, 3, 1, 7);
+    struct rank_time time = measure(&hand, 10, 10);
+    assert_true(time.compute_seconds == 8);
+    assert_true(time.overlapped_seconds == 6);
+    assert_true(time.exposed_seconds == 2);
+    assert_true(time.exposed_before[third] == 2 && time.exposed_before[second] == 0);
+    assert_true(time.idle_seconds == 0);
+    assert_int_equal(time.n_kernels[PHASE_FORWARD], 3);
+    assert_int_equal(time.n_kernels[PHASE_BACKWARD], 0);
+    assert_int_equal(time.kernels[0], first);
+    assert_int_equal(time.kernels[1], second);
+    assert_int_equal(time.kernels[2], third);
+    rank_time_fini(&time);
+}
+
+/* In the gap from 2 to 6 the compute stream waits for a late peer, whose message moves from 5 on, the other one for a
+ * message that moves from 3 to 8, and nobody for one that moves from 2 to 3. */
+static void what_either_compute_stream_waits_for_is_exposed(void **state)
+{
+    (void)state;
+    struct hand hand;
+    hand_init(&hand);
+    local(&hand, STREAM_COMPUTE, 0, 1, 0, 2);
+    receive(&hand, STREAM_GRADIENT, 0, 5, 2, 3);
+    receive(&hand, STREAM_EXCHANGE, 0, 2, 5, 6);
+    uint32_t waits = local(&hand, STREAM_COMPUTE, 2, 1, 6, 7);
+    receive(&hand, STREAM_COMPUTE_2, 0, 3, 3, 8);
+    uint32_t other = local(&hand, STREAM_COMPUTE_2, 3, 4, 8, 9);
+    struct rank_time time = measure(&hand, 9, 9);
+    assert_true(time.exposed_before[waits] == 3);
+    assert_true(time.idle_before[waits] == 1);
+    assert_true(time.exposed_before[other] == 1);
+    assert_true(time.exposed_seconds == 4);
+    assert_true(time.idle_seconds == 1);
+    rank_time_fini(&time);
+}
+
+/* The other stream's next kernel is far ahead, and none of its messages has begun in the first gaps. */
+static void a_compute_stream_that_waits_long_is_looked_at_in_every_gap(void **state)
+{
+    (void)state;
+    struct hand hand;
+    hand_init(&hand);
+    for (int i = 0; i < 3; i++)
+        local(&hand, STREAM_COMPUTE, 0, 1, 4 * i, 4 * i + 1);
+    receive(&hand, STREAM_EXCHANGE, 0, 2, 2, 3);
+    receive(&hand, STREAM_EXCHANGE, 0, 3, 6, 10);
+    uint32_t last = local(&hand, STREAM_COMPUTE_2, 3, 4, 10, 12);
+    struct rank_time time = measure(&hand, 12, 12);
+    assert_true(time.exposed_before[1] == 1 && time.idle_before[1] == 2);
+    assert_true(time.exposed_before[2] == 2 && time.idle_before[2] == 1);
+    assert_true(time.exposed_before[last] == 1);
+    assert_true(time.compute_seconds == 5);
+    assert_true(time.exposed_seconds == 4);
+    rank_time_fini(&time);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +312,9 @@ int main(void)
         cmocka_unit_test(without_overlap_messages_of_the_compute_stream_are_exposed),
         cmocka_unit_test(behind_the_last_kernel_of_a_phase_all_transfers_are_exposed_and_the_rest_is_idle),
         cmocka_unit_test(a_rank_without_kernels_is_exposed_while_its_messages_move),
+        cmocka_unit_test(kernels_of_two_streams_that_overlap_are_computing_once),
+        cmocka_unit_test(what_either_compute_stream_waits_for_is_exposed),
+        cmocka_unit_test(a_compute_stream_that_waits_long_is_looked_at_in_every_gap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

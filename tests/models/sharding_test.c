@@ -84,6 +84,144 @@ static void every_position_has_one_owner_and_rows_ascend(void **state)
     }
 }
 
+/* ---- per document ---- */
+
+/* Documents of the given lengths, ended by 0; `starts` has room for one more than there are. */
+static struct mask documents_of(const uint64_t *lengths, uint64_t *starts)
+{
+    struct mask mask = {.kind = MASK_DOCUMENTS, .document_starts = starts};
+    starts[0] = 0;
+    for (; lengths[mask.n_documents]; mask.n_documents++)
+        starts[mask.n_documents + 1] = starts[mask.n_documents] + lengths[mask.n_documents];
+    mask.seq_len = starts[mask.n_documents];
+    return mask;
+}
+
+static struct mask random_documents(uint64_t *starts)
+{
+    uint64_t lengths[21] = {0};
+    for (int d = 0, n = 1 + rand() % 20; d < n; d++)
+        lengths[d] = 1 + (uint64_t)rand() % (rand() % 2 ? 4 : 24);
+    return documents_of(lengths, starts);
+}
+
+static void documents_are_dealt_out_one_by_one(void **state)
+{
+    (void)state;
+    srand(2);
+    for (int trial = 0; trial < 200; trial++) {
+        uint64_t starts[22];
+        struct mask mask = random_documents(starts);
+        struct sharding sharding = sharding_of_documents(&mask, 1 + (uint32_t)rand() % 9, 1);
+        check_sharding(&sharding);
+    }
+}
+
+/* Every document as zigzag: 8 rows on two ranks are four chunks of two; of 5 the first chunk is longer by one; of 3,
+ * the chunks 0, 1, 2 have a row each. */
+static void each_document_is_a_zigzag(void **state)
+{
+    (void)state;
+    uint64_t starts[4], positions[LENGTH_MAX];
+    struct mask mask = documents_of((const uint64_t[]){8, 5, 3, 0}, starts);
+    struct sharding sharding = sharding_of_documents(&mask, 2, 1);
+    static const uint64_t expected[2][9] = {{0, 1, 6, 7, 8, 9, 12, 13}, {2, 3, 4, 5, 10, 11, 14, 15}};
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        struct shard shard;
+        sharding_shard(&sharding, rank, &shard);
+        assert_int_equal(list_positions(shard.spans, shard.n_spans, positions), 8);
+        assert_memory_equal(positions, expected[rank], 8 * sizeof *positions);
+    }
+}
+
+/* Whole documents of a multiple of 2P rows are exactly those of zigzag; one document is zigzag itself. */
+static void a_single_document_is_zigzag(void **state)
+{
+    (void)state;
+    for (uint32_t ranks = 1; ranks <= 8; ranks++) {
+        uint64_t starts[2];
+        struct mask mask = documents_of((const uint64_t[]){6 * ranks, 0}, starts);
+        struct sharding per_document = sharding_of_documents(&mask, ranks, 1);
+        struct sharding zigzag = sharding_of(SHARDING_ZIGZAG, 6 * ranks, ranks, NULL);
+        for (uint32_t rank = 0; rank < ranks; rank++) {
+            struct shard a, b;
+            sharding_shard(&per_document, rank, &a);
+            sharding_shard(&zigzag, rank, &b);
+            assert_int_equal(a.n_spans, b.n_spans);
+            assert_memory_equal(a.spans, b.spans, a.n_spans * sizeof *a.spans);
+        }
+    }
+}
+
+/* Of each document any two ranks own equally many rows but for two. */
+static void no_rank_owns_two_rows_a_document_more_than_another(void **state)
+{
+    (void)state;
+    srand(3);
+    for (int trial = 0; trial < 200; trial++) {
+        uint64_t starts[22];
+        struct mask mask = random_documents(starts);
+        struct sharding sharding = sharding_of_documents(&mask, 1 + (uint32_t)rand() % 9, 1);
+        for (size_t d = 0; d < mask.n_documents; d++) {
+            uint64_t least = UINT64_MAX, most = 0;
+            for (uint32_t rank = 0; rank < sharding.ranks; rank++) {
+                uint64_t rows = sharding_rows_below(&sharding, rank, starts[d + 1]) -
+                                sharding_rows_below(&sharding, rank, starts[d]);
+                least = rows < least ? rows : least;
+                most = rows > most ? rows : most;
+            }
+            assert_true(most - least <= 2);
+        }
+    }
+}
+
+/* A group of ranks owns what its ranks own, in the order of the sequence; each part of a joined block is a run of its
+ * rank's rows, and the parts are all of it. */
+static void joined_groups_own_what_their_ranks_own(void **state)
+{
+    (void)state;
+    srand(4);
+    for (int trial = 0; trial < 200; trial++) {
+        uint64_t starts[22];
+        struct mask mask = random_documents(starts);
+        uint32_t joined = 1 + (uint32_t)rand() % 4, groups = 1 + (uint32_t)rand() % 3;
+        struct sharding sharding = sharding_of_documents(&mask, joined * groups, joined);
+        for (uint32_t group = 0; group < groups; group++) {
+            bool owned[LENGTH_MAX] = {false};
+            uint64_t positions[LENGTH_MAX], rows = 0;
+            for (uint32_t member = 0; member < joined; member++) {
+                struct shard shard;
+                sharding_shard(&sharding, sharding_group_rank(&sharding, group, member), &shard);
+                for (size_t i = 0, n = list_positions(shard.spans, shard.n_spans, positions); i < n; i++)
+                    owned[positions[i]] = true;
+                rows += shard.rows;
+            }
+            struct shard shard;
+            sharding_shard(&sharding, block_joined(group), &shard);
+            assert_int_equal(shard.rows, rows);
+            assert_int_equal(list_positions(shard.spans, shard.n_spans, positions), rows);
+            for (uint64_t i = 0; i < rows; i++) {
+                assert_true(owned[positions[i]]);
+                assert_true(i == 0 || positions[i - 1] < positions[i]);
+            }
+            uint32_t first = (uint32_t)((uint64_t)rand() % (rows + 1));
+            struct block block = {block_joined(group), first, (uint32_t)((uint64_t)rand() % (rows - first + 1))};
+            uint64_t parts = 0, in_part[LENGTH_MAX];
+            for (uint32_t member = 0; member < joined; member++) {
+                struct block part = sharding_part(&sharding, block, sharding_group_rank(&sharding, group, member));
+                struct span spans[SHARD_SPANS_MAX];
+                size_t n = list_positions(spans, sharding_block_spans(&sharding, part, spans), in_part);
+                for (size_t i = 0; i < n; i++)
+                    assert_in_range(in_part[i], positions[block.first], positions[block.first + block.count - 1]);
+                parts += n;
+            }
+            assert_int_equal(parts, block.count);
+        }
+    }
+}
+
+/* ---- lengths ---- */
+
 static void uneven_shards_differ_by_at_most_one_row_and_the_longer_come_first(void **state)
 {
     (void)state;
@@ -128,6 +266,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_position_has_one_owner_and_rows_ascend),
+        cmocka_unit_test(documents_are_dealt_out_one_by_one),
+        cmocka_unit_test(each_document_is_a_zigzag),
+        cmocka_unit_test(a_single_document_is_zigzag),
+        cmocka_unit_test(no_rank_owns_two_rows_a_document_more_than_another),
+        cmocka_unit_test(joined_groups_own_what_their_ranks_own),
         cmocka_unit_test(uneven_shards_differ_by_at_most_one_row_and_the_longer_come_first),
         cmocka_unit_test(zigzag_pairs_an_early_chunk_with_its_mirror),
         cmocka_unit_test(the_longest_sequence_is_sharded_exactly),

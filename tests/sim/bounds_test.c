@@ -135,7 +135,7 @@ static void check_bounds(struct scene *scene)
 static void contention_only_delays_and_no_bound_is_beaten(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 100; seed++) {
+    for (uint64_t seed = 1; seed <= 50; seed++) {
         uint64_t random = seed;
         char topology[512];
         random_topology(&random, 1, topology, sizeof topology);
@@ -219,7 +219,7 @@ static void random_experiment(uint64_t *random, char *text, size_t size)
 static void schedules_keep_the_bounds_and_a_faster_network_never_slows_them(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 100; seed++) {
+    for (uint64_t seed = 1; seed <= 50; seed++) {
         double before = 0;
         for (uint32_t factor = 1; factor <= 4; factor *= 2) {
             uint64_t random = seed;

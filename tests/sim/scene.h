@@ -1,9 +1,9 @@
 /* scene.h - what the engine tests share: a cluster from a line of INI, hand-built programs, a cost of their own, and a
  * run of an engine, in a process of its own where the engine asks for one.
  *
- * The cost model is replaced (this header defines its two functions; include it once in a program): a local operation
- * takes `pairs` times scene.device.launch_seconds, whatever its kind, and a message the alpha of its route. Times are
- * then exact, and so can closed forms be.
+ * The cost model is replaced (this header defines its functions; include it once in a program): a local operation takes
+ * `pairs` times scene.device.launch_seconds, whatever its kind, its launch as many of those as it has query rows, and a
+ * message the alpha of its route. Times are then exact, and so can closed forms be.
  */
 #ifndef CPSIM_TESTS_SIM_SCENE_H
 #define CPSIM_TESTS_SIM_SCENE_H
@@ -15,6 +15,7 @@
 
 #include "models/base/memory.h"
 #include "sim/engine.h"
+#include "tests/models/plain_buffer.h"
 
 double cost_message_factor(const struct cost *cost, const struct route *route)
 {
@@ -27,6 +28,11 @@ double cost_op_seconds(const struct cost *cost, const struct program *program, c
 {
     (void)program;
     return (double)op->pairs * cost->device->launch_seconds;
+}
+
+double cost_op_fixed_seconds(const struct cost *cost, const struct op *op)
+{
+    return (double)(op->q.count < op->pairs ? op->q.count : op->pairs) * cost->device->launch_seconds;
 }
 
 double cost_message_delay(const struct cost *cost, const struct route *route, uint64_t bytes)
@@ -88,6 +94,7 @@ static inline void scene_ask(struct scene *scene, const char *topology, const ch
     good = good && placement_init(&scene->placement, &scene->experiment, &scene->topology, &diag);
     good = good && schedule_init(&scene->schedule, &scene->experiment, &lenient, &diag);
     expect_good(good, &diag);
+    placement_permute(&scene->placement, scene->schedule.place_of_rank);
     diagnostics_fini(&lenient);
     scene->ranks = scene->placement.cp;
     scene->programs = schedule_build_all(&scene->schedule);
@@ -107,7 +114,8 @@ static inline void scene_fini(struct scene *scene)
 
 static inline uint32_t new_buffer(struct scene *scene, uint32_t rank)
 {
-    return program_add_buffer(&scene->programs[rank], "b", TENSOR_KV, DTYPE_FP32, ROLE_RECEIVED, 1, 1);
+    return plain_buffer(&scene->programs[rank], (struct lanes){0, 1, 0, 1}, "b", TENSOR_KV, DTYPE_FP32, ROLE_RECEIVED,
+                        1, 1);
 }
 
 /* A local operation on `buffer` of so many nanoseconds (of pairs, to be exact). */

@@ -6,12 +6,18 @@
 
 #include "models/input/key_table.h"
 
+/* clang-format off: a line each */
 const struct algorithm_ops *const algorithms[] = {
     &algorithm_ring,
-    &algorithm_all_gather,
     &algorithm_direct,
+    &algorithm_all_gather,
+    &algorithm_ulysses,
+    &algorithm_usp,
+    &algorithm_double_ring,
+    &algorithm_tree_decode,
     NULL,
 };
+/* clang-format on */
 
 const struct algorithm_ops *algorithm_find(const char *name)
 {
@@ -36,12 +42,10 @@ bool algorithm_report_unknown(const struct experiment *experiment, struct diagno
                                list);
 }
 
-unsigned algorithm_uses(const struct schedule *schedule)
+const char *algorithm_ignores(const struct schedule *schedule, enum algorithm_key key)
 {
-    unsigned uses = schedule->algorithm->uses;
-    if ((uses & USES_BUFFERS_IF_BLOCKED) && schedule->experiment->kv_block)
-        uses |= USES_BUFFERS;
-    else if (uses & USES_BUFFERS_IF_BLOCKED)
-        uses &= ~(unsigned)USES_BUFFERS;
-    return uses;
+    const struct algorithm_ops *algorithm = schedule->algorithm;
+    if (!(algorithm->uses & key))
+        return "";
+    return algorithm->no_effect ? algorithm->no_effect(schedule, key) : NULL;
 }

@@ -1,229 +1,76 @@
 /* all_gather.c - K and V are gathered whole on every rank; the gradients of all of them are reduce-scattered.
  *
- * Forward: every rank receives the other ranks' K/V ((P-1) KV) beside a copy of its own, then attends them in one
- * kernel: no merge. Backward: gathers again, one kernel gives the gradient of all keys, and a reduce-scatter ((P-1)
- * dKV) leaves each owner the sum of its own. The gathered buffers are P KV: memory does not fall with P.
+ * Forward: every rank receives the other ranks' K/V ((P-1) KV) beside a copy of its own, then attends them: no merge.
+ * Backward: gathers again, computes the gradient of all keys, and a reduce-scatter ((P-1) dKV) leaves each owner the
+ * sum of its own. The gathered buffers are P KV: memory does not fall with P.
  *
- * With kv_block, shards are gathered in rounds (block j of every shard in round j), and the gather of the next round
- * runs behind the attention on the present one, through `buffers` sets of gathered blocks.
+ * A rank whose queries are one run of positions, or every P-th, attends them in one kernel that reads what was gathered
+ * as it came. Zigzag, they are two runs far apart, and one kernel would take in all keys up to the second run's for
+ * both. So this is then the form of Megatron (cp_comm_type all_gather; NVIDIA/TransformerEngine,
+ * AttnFuncWithCPAndKVAllGather): what was gathered is copied into the order of the sequence (P KV more), and each run
+ * has a kernel that reads the keys which it can see, a prefix under the causal mask. The kernels come one after the
+ * other, as they do there with FlashAttention 3. Backward, the first gives a gradient to every key (0 for those that it
+ * does not see) and the second's is added; the sum is copied back into the order of the ranks and reduce-scattered.
  *
- * Collectives are lowered here: ring, P-1 steps to the neighbour; or direct, every rank to every other in one group.
+ * With kv_block, shards are gathered in rounds (block j of every shard in round j, one kernel each, merged), and the
+ * gather of the next round runs behind the attention on the present one, through `buffers` sets of gathered blocks.
  */
 #include <stdlib.h>
 
 #include "models/base/memory.h"
 #include "models/schedule/algorithms/algorithm.h"
-#include "models/schedule/algorithms/builder.h"
-
-/* One set of buffers that hold a block of every owner. */
-struct gathered {
-    uint32_t *by_owner; /* [rank], NO_BUFFER where the owner has no such block in any round */
-};
+#include "models/schedule/algorithms/gathered.h"
+#include "models/schedule/mask.h"
 
 struct gather_state {
     struct builder *b;
-    uint32_t rounds, n_sets;
+    struct gathering gathering;
+    uint32_t rounds, n_sets;   /* no sets on a single rank, which gathers nothing */
     struct gathered *kv, *dkv; /* [n_sets] */
-    uint32_t *incoming;        /* reduce-scatter: partial sums that arrive; ring: 2, direct: one per rank */
+    uint32_t *staging;         /* shares of gradients that arrive */
 };
 
-static void gathered_init(struct gathered *set, struct builder *b, const char *name, uint32_t index, enum tensor tensor,
-                          enum dtype dtype, enum buffer_role role)
-{
-    set->by_owner = memory_zeroed(b->ranks, sizeof *set->by_owner);
-    for (uint32_t owner = 0; owner < b->ranks; owner++) {
-        uint64_t rows = builder_block(b->schedule, owner, 0).count;
-        char numbered[40];
-        snprintf(numbered, sizeof numbered, "%s %u.%u", name, index, owner);
-        set->by_owner[owner] = rows ? builder_buffer(b, numbered, tensor, dtype, role, rows) : NO_BUFFER;
-    }
-}
-
-/* The block of `owner` in `round`; count 0 if its shard is shorter. */
-static struct block block_of(const struct gather_state *g, uint32_t owner, uint32_t round)
-{
-    return builder_block(g->b->schedule, owner, round);
-}
-
-static uint32_t owner_back(const struct builder *b, uint32_t steps)
-{
-    return (b->rank + b->ranks - steps % b->ranks) % b->ranks;
-}
-
-static uint32_t rank_ahead(const struct builder *b, uint32_t steps)
-{
-    return (b->rank + steps) % b->ranks;
-}
-
-/* The own block is sent from where it lives, so that its copy into the gathered set delays nobody. */
-static uint32_t held_in(const struct gather_state *g, const struct gathered *set, uint32_t owner)
-{
-    return owner == g->b->rank ? g->b->kv : set->by_owner[owner];
-}
-
-static void gather_ring(struct gather_state *g, const struct gathered *set, uint32_t round, enum traffic traffic)
-{
-    struct builder *b = g->b;
-    for (uint32_t step = 1; step < b->ranks; step++) {
-        uint32_t group = program_new_group(b->program);
-        struct block leaves = block_of(g, owner_back(b, step - 1), round);
-        struct block arrives = block_of(g, owner_back(b, step), round);
-        if (leaves.count)
-            builder_send(b, b->exchange, group, traffic, held_in(g, set, leaves.owner), rank_ahead(b, 1), leaves);
-        if (arrives.count)
-            builder_receive(b, b->exchange, group, traffic, set->by_owner[arrives.owner], owner_back(b, 1), arrives);
-    }
-}
-
-static void gather_direct(struct gather_state *g, const struct gathered *set, uint32_t round, enum traffic traffic)
-{
-    struct builder *b = g->b;
-    uint32_t group = program_new_group(b->program);
-    struct block own = block_of(g, b->rank, round);
-    for (uint32_t step = 1; step < b->ranks; step++) {
-        struct block arrives = block_of(g, owner_back(b, step), round);
-        if (own.count)
-            builder_send(b, b->exchange, group, traffic, b->kv, rank_ahead(b, step), own);
-        if (arrives.count)
-            builder_receive(b, b->exchange, group, traffic, set->by_owner[arrives.owner], arrives.owner, arrives);
-    }
-}
-
-static void gather(struct gather_state *g, uint32_t round, enum traffic traffic)
-{
-    struct builder *b = g->b;
-    const struct gathered *set = &g->kv[round % g->n_sets];
-    if (b->schedule->experiment->collective == COLLECTIVE_RING)
-        gather_ring(g, set, round, traffic);
-    else
-        gather_direct(g, set, round, traffic);
-    struct block own = block_of(g, b->rank, round);
-    if (own.count && b->ranks > 1)
-        builder_cast(b, STREAM_COMPUTE, set->by_owner[b->rank], b->kv, own);
-}
-
-/* The buffers that hold a block in `round`, in the order of their owners. Returns their number. */
-static size_t buffers_of(const struct gather_state *g, const struct gathered *set, uint32_t round, uint32_t *list)
-{
-    size_t n = 0;
-    for (uint32_t owner = 0; owner < g->b->ranks; owner++)
-        if (block_of(g, owner, round).count)
-            list[n++] = set->by_owner ? set->by_owner[owner] : g->b->kv; /* a single rank gathers nothing */
-    return n;
-}
-
 /* All owners' rows of `round`. */
-static struct block keys_of(const struct schedule *schedule, uint32_t round)
+static struct block keys_of(const struct circle *circle, uint32_t round)
 {
-    uint64_t per_block = builder_block_rows_max(schedule);
+    uint64_t per_block = circle_block_rows_max(circle);
     return (struct block){.owner = BLOCK_ALL, .first = (uint32_t)(round * per_block), .count = (uint32_t)per_block};
 }
 
 /* Which ranks compute anything in which round: [rank * rounds + round]. */
 static void *prepare(const struct schedule *schedule)
 {
-    uint32_t rounds = builder_blocks_max(schedule);
+    struct circle circle = circle_of_ranks(schedule);
+    uint32_t rounds = circle_blocks_max(&circle);
     bool *computes = memory_zeroed((size_t)schedule->ranks * rounds, sizeof *computes);
     for (uint32_t rank = 0; rank < schedule->ranks; rank++)
         for (uint32_t round = 0; round < rounds; round++)
-            computes[(size_t)rank * rounds + round] = builder_computes(schedule, rank, keys_of(schedule, round));
+            computes[(size_t)rank * rounds + round] = circle_computes(&circle, rank, keys_of(&circle, round));
     return computes;
-}
-
-static bool computes(const struct gather_state *g, uint32_t rank, uint32_t round)
-{
-    const bool *table = g->b->schedule->algorithm_data;
-    return table[(size_t)rank * g->rounds + round];
 }
 
 static uint32_t count_attends(const struct gather_state *g)
 {
+    const bool *computes = g->b->schedule->algorithm_data;
     uint32_t attends = 0;
     for (uint32_t round = 0; round < g->rounds; round++)
-        attends += computes(g, g->b->rank, round);
+        attends += computes[(size_t)g->b->rank * g->rounds + round];
     return attends;
 }
 
-static void forward(struct gather_state *g)
+static void gather(struct gather_state *g, uint32_t round, enum traffic traffic)
 {
-    struct builder *b = g->b;
-    uint32_t *list = memory_zeroed(b->ranks, sizeof *list);
-    builder_begin(b, PHASE_FORWARD, count_attends(g));
-    gather(g, 0, TRAFFIC_FORWARD_KV);
-    for (uint32_t round = 0; round < g->rounds; round++) {
-        if (round + 1 < g->rounds && g->n_sets > 1)
-            gather(g, round + 1, TRAFFIC_FORWARD_KV);
-        size_t n = buffers_of(g, &g->kv[round % g->n_sets], round, list);
-        builder_attend(b, keys_of(b->schedule, round), list, n);
-        if (round + 1 < g->rounds && g->n_sets == 1)
-            gather(g, round + 1, TRAFFIC_FORWARD_KV);
-    }
-    builder_end(b, PHASE_FORWARD);
-    free(list);
+    if (g->n_sets)
+        gathered_fill(&g->gathering, &g->kv[round % g->n_sets], g->b->kv, round, traffic);
 }
 
-/* Whether the partial sum of `owner`'s gradient holds anything when it leaves the rank `steps` behind its owner: one of
- * the ranks that it passed computed. */
-static bool carries(const struct gather_state *g, uint32_t owner, uint32_t steps, uint32_t round)
-{
-    for (uint32_t i = 1; i <= steps; i++)
-        if (computes(g, (owner + i) % g->b->ranks, round))
-            return true;
-    return false;
-}
-
-/* Partial sums of each owner's gradient travel the ring and end at their owner: rank r starts with owner r - 1's. A
- * rank that computed nothing in this round passes on what arrives. */
-static void scatter_ring(struct gather_state *g, const struct gathered *set, uint32_t round)
+/* Adds up everybody's gradients of `round`; this rank's own become its dKV. */
+static void scatter(struct gather_state *g, const struct gathered *set, uint32_t round)
 {
     struct builder *b = g->b;
-    for (uint32_t step = 1; step < b->ranks; step++) {
-        uint32_t group = program_new_group(b->program), slot = g->incoming[step % 2];
-        struct block leaves = block_of(g, owner_back(b, step), round);
-        struct block arrives = block_of(g, owner_back(b, step + 1), round);
-        if (leaves.count && carries(g, leaves.owner, step, round))
-            builder_send(b, b->returns, group, TRAFFIC_GRADIENT, set->by_owner[leaves.owner], rank_ahead(b, 1), leaves);
-        if (arrives.count && carries(g, arrives.owner, step, round)) {
-            builder_receive(b, b->returns, group, TRAFFIC_GRADIENT, slot, owner_back(b, 1), arrives);
-            builder_accumulate(b, b->returns, set->by_owner[arrives.owner], slot, arrives,
-                               !computes(g, b->rank, round));
-        }
-    }
-}
-
-static void scatter_direct(struct gather_state *g, const struct gathered *set, uint32_t round)
-{
-    struct builder *b = g->b;
-    uint32_t group = program_new_group(b->program);
-    struct block own = block_of(g, b->rank, round);
-    for (uint32_t step = 1; step < b->ranks; step++) {
-        struct block leaves = block_of(g, owner_back(b, step), round);
-        if (leaves.count && computes(g, b->rank, round))
-            builder_send(b, b->returns, group, TRAFFIC_GRADIENT, set->by_owner[leaves.owner], leaves.owner, leaves);
-        if (own.count && computes(g, rank_ahead(b, step), round))
-            builder_receive(b, b->returns, group, TRAFFIC_GRADIENT, g->incoming[step], rank_ahead(b, step), own);
-    }
-    for (uint32_t step = 1; step < b->ranks; step++)
-        if (own.count && computes(g, rank_ahead(b, step), round))
-            builder_accumulate(b, b->returns, set->by_owner[b->rank], g->incoming[step], own, false);
-}
-
-static void backward_round(struct gather_state *g, uint32_t round, uint32_t *kv, uint32_t *dkv)
-{
-    struct builder *b = g->b;
-    const struct gathered *set = &g->dkv[round % g->n_sets];
-    size_t n = buffers_of(g, &g->kv[round % g->n_sets], round, kv);
-    buffers_of(g, set, round, dkv);
-    if (b->ranks == 1 && b->once) { /* nothing to sum and nowhere to go */
-        builder_attend_backward(b, keys_of(b->schedule, round), kv, n, &b->dkv, true);
-        return;
-    }
-    builder_attend_backward(b, keys_of(b->schedule, round), kv, n, dkv, true);
-    if (b->schedule->experiment->collective == COLLECTIVE_RING)
-        scatter_ring(g, set, round);
-    else
-        scatter_direct(g, set, round);
-    struct block own = block_of(g, b->rank, round);
+    const bool *computes = b->schedule->algorithm_data;
+    struct block own = circle_block(&b->circle, b->rank, round);
+    gathered_scatter(&g->gathering, set, round, computes + round, g->rounds, g->staging);
     if (own.count)
         builder_cast(b, STREAM_COMPUTE, b->dkv, set->by_owner[b->rank], own);
 }
@@ -231,70 +78,226 @@ static void backward_round(struct gather_state *g, uint32_t round, uint32_t *kv,
 static void add_gradient_buffers(struct gather_state *g)
 {
     struct builder *b = g->b;
-    if (b->ranks == 1 && b->once)
-        return;
     for (uint32_t i = 0; i < g->n_sets; i++)
-        gathered_init(&g->dkv[i], b, "dkv", i, TENSOR_DKV, b->gradient, ROLE_ACCUMULATOR);
-    bool ring = b->schedule->experiment->collective == COLLECTIVE_RING;
-    for (uint32_t i = 0; i < b->ranks; i++) { /* ring: 0 and 1 in turn; direct: one for each other rank */
-        bool used = b->ranks > 1 && (ring ? i < 2 : i > 0);
-        char name[32];
-        snprintf(name, sizeof name, "dkv in %u", i);
-        g->incoming[i] = used ? builder_buffer(b, name, TENSOR_DKV, b->gradient, ROLE_ACCUMULATOR,
-                                               builder_block_rows_max(b->schedule))
-                              : NO_BUFFER;
+        g->dkv[i] =
+            gathered_init(&g->gathering, "dkv", i, TENSOR_DKV, b->gradient, ROLE_ACCUMULATOR, b->schedule->lanes);
+    g->staging = gathered_staging(&g->gathering, b->schedule->lanes);
+}
+
+/* ---- as gathered, round by round ---- */
+
+static void forward_rounds(struct gather_state *g)
+{
+    for (uint32_t round = 0; round < g->rounds; round++) {
+        size_t n = 1;
+        bool more = round + 1 < g->rounds;
+        if (more && g->n_sets > 1)
+            gather(g, round + 1, TRAFFIC_FORWARD_KV);
+        const uint32_t *kv = g->n_sets ? gathered_list(&g->gathering, &g->kv[round % g->n_sets], round, &n) : &g->b->kv;
+        builder_attend(g->b, keys_of(&g->b->circle, round), kv, n);
+        if (more && g->n_sets == 1)
+            gather(g, round + 1, TRAFFIC_FORWARD_KV);
     }
 }
 
-static void backward(struct gather_state *g)
+/* A single rank has nothing to gather or to add up; rounds leave the gradient of their keys only. */
+static void backward_alone(struct gather_state *g)
 {
-    struct builder *b = g->b;
-    uint32_t *kv = memory_zeroed(b->ranks, sizeof *kv), *dkv = memory_zeroed(b->ranks, sizeof *dkv);
-    builder_begin(b, PHASE_BACKWARD, count_attends(g));
-    add_gradient_buffers(g);
-    gather(g, 0, TRAFFIC_REPLAY_KV);
+    for (uint32_t round = 0; round < g->rounds; round++)
+        builder_attend_backward(g->b, keys_of(&g->b->circle, round), &g->b->kv, 1, &g->b->dkv, true);
+}
+
+static void backward_round(struct gather_state *g, uint32_t round)
+{
+    const struct gathered *set = &g->dkv[round % g->n_sets];
+    size_t n;
+    const uint32_t *list = gathered_list(&g->gathering, &g->kv[round % g->n_sets], round, &n);
+    uint32_t *kv = memory_zeroed(n, sizeof *kv);
+    for (size_t i = 0; i < n; i++)
+        kv[i] = list[i];
+    const uint32_t *dkv = gathered_list(&g->gathering, set, round, &n);
+    builder_attend_backward(g->b, keys_of(&g->b->circle, round), kv, n, dkv, true);
+    scatter(g, set, round);
+    free(kv);
+}
+
+static void backward_rounds(struct gather_state *g)
+{
     for (uint32_t round = 0; round < g->rounds; round++) {
-        if (round + 1 < g->rounds && g->n_sets > 1)
+        bool more = round + 1 < g->rounds;
+        if (more && g->n_sets > 1)
             gather(g, round + 1, TRAFFIC_REPLAY_KV);
-        backward_round(g, round, kv, dkv);
-        if (round + 1 < g->rounds && g->n_sets == 1)
+        backward_round(g, round);
+        if (more && g->n_sets == 1)
             gather(g, round + 1, TRAFFIC_REPLAY_KV);
     }
-    builder_end(b, PHASE_BACKWARD);
-    free(kv);
-    free(dkv);
 }
+
+/* ---- in the order of the sequence, run by run ---- */
+
+static bool is_zigzag_at_once(const struct schedule *schedule, const struct sharding *sharding)
+{
+    uint64_t kv_block = schedule->experiment->kv_block;
+    return sharding->kind == SHARDING_ZIGZAG && schedule->ranks > 1 &&
+           (kv_block == 0 || kv_block >= sharding_rows_max(sharding));
+}
+
+static uint32_t joined(const struct schedule *schedule)
+{
+    struct sharding sharding;
+    sharding_init(&sharding, schedule->experiment, 1);
+    bool in_order = is_zigzag_at_once(schedule, &sharding);
+    sharding_fini(&sharding);
+    return in_order ? schedule->ranks : 1;
+}
+
+static bool is_in_order(const struct schedule *schedule)
+{
+    return schedule->queries == QUERIES_BY_ROW && schedule->sharding.joined == schedule->ranks &&
+           is_zigzag_at_once(schedule, &schedule->sharding);
+}
+
+static struct block all_keys(const struct builder *b)
+{
+    return sharding_keys(&b->schedule->sharding, block_joined(0));
+}
+
+/* The attention of one run of this rank's queries on the keys that it sees, or on all. */
+static struct attention attention_of(const struct builder *b, struct block run, const uint32_t *kv, bool whole)
+{
+    struct attention attention = {
+        .q = run, .k = all_keys(b), .lanes = b->lanes, .stream = STREAM_COMPUTE, .q_buffer = b->q, .kv = kv, .n_kv = 1};
+    if (!whole) /* every query sees its own key, so all of the run stay */
+        mask_trim(&b->schedule->experiment->mask, &b->schedule->sharding, &attention.q, &attention.k);
+    return attention;
+}
+
+/* The runs of positions that this rank's queries are; their number. */
+static uint32_t runs_of(const struct builder *b, struct block runs[SHARD_SPANS_MAX])
+{
+    struct span spans[SHARD_SPANS_MAX];
+    uint32_t n = sharding_block_spans(&b->schedule->sharding, b->queries, spans), first = b->queries.first;
+    for (uint32_t i = 0; i < n; i++) {
+        runs[i] = (struct block){b->rank, first, (uint32_t)spans[i].count};
+        first += runs[i].count;
+    }
+    return n;
+}
+
+/* All keys in the order of the sequence. */
+static uint32_t join(struct gather_state *g, uint32_t joined_kv)
+{
+    struct builder *b = g->b;
+    size_t n;
+    const uint32_t *kv = gathered_list(&g->gathering, &g->kv[0], 0, &n);
+    builder_on_keys(b, OP_JOIN_ROWS, STREAM_COMPUTE, all_keys(b), b->schedule->lanes, kv, n, &joined_kv, 1);
+    return joined_kv;
+}
+
+static uint32_t add_joined(struct builder *b, const char *name, enum tensor tensor, enum dtype dtype,
+                           enum buffer_role role, struct block rows)
+{
+    return builder_buffer_block(b, name, tensor, dtype, role, rows, b->schedule->lanes);
+}
+
+static uint32_t forward_in_order(struct gather_state *g)
+{
+    struct builder *b = g->b;
+    struct block runs[SHARD_SPANS_MAX];
+    uint32_t n = runs_of(b, runs);
+    uint32_t kv = join(g, add_joined(b, "kv joined", TENSOR_KV, b->model, ROLE_RECEIVED, all_keys(b)));
+    for (uint32_t i = 0; i < n; i++) {
+        struct attention attention = attention_of(b, runs[i], &kv, false);
+        builder_add_attend(b, &attention, (uint32_t[]){b->o, b->lse}, 2);
+    }
+    return kv;
+}
+
+/* The last run first: it sees the most keys. */
+static void backward_in_order(struct gather_state *g, uint32_t kv)
+{
+    struct builder *b = g->b;
+    struct block runs[SHARD_SPANS_MAX];
+    size_t n_owners;
+    uint32_t n = runs_of(b, runs);
+    uint32_t sum = add_joined(b, "dkv joined", TENSOR_DKV, b->gradient, ROLE_ACCUMULATOR, all_keys(b));
+    join(g, kv);
+    for (uint32_t i = n; i-- > 0;) {
+        bool first = i + 1 == n;
+        struct attention attention = attention_of(b, runs[i], &kv, first);
+        uint32_t dkv = first ? sum : add_joined(b, "dkv part", TENSOR_DKV, b->output, ROLE_WORKSPACE, attention.k);
+        builder_add_attend_backward(b, &attention, b->d_o, b->lse, b->delta, b->dq, &dkv);
+        if (!first)
+            builder_accumulate(b, STREAM_COMPUTE, sum, dkv, attention.k, false);
+    }
+    const uint32_t *by_owner = gathered_list(&g->gathering, &g->dkv[0], 0, &n_owners);
+    builder_on_keys(b, OP_SPLIT_ROWS, STREAM_COMPUTE, all_keys(b), b->schedule->lanes, &sum, 1, by_owner, n_owners);
+    scatter(g, &g->dkv[0], 0);
+}
+
+/* ---- both ---- */
 
 static void build(const struct schedule *schedule, struct program *program)
 {
     struct builder b;
     builder_init(&b, schedule, program);
-    struct gather_state g = {.b = &b, .rounds = builder_blocks_max(schedule)};
-    g.n_sets = g.rounds < schedule->experiment->buffers ? g.rounds : schedule->experiment->buffers;
+    struct gather_state g = {.b = &b, .rounds = circle_blocks_max(&b.circle)};
+    bool in_order = is_in_order(schedule);
+    uint32_t sets = b.ranks == 1 ? 0 : schedule->experiment->buffers, joined_kv = NO_BUFFER;
+    g.n_sets = g.rounds < sets ? g.rounds : sets;
     g.kv = memory_zeroed(g.n_sets, sizeof *g.kv);
     g.dkv = memory_zeroed(g.n_sets, sizeof *g.dkv);
-    g.incoming = memory_zeroed(b.ranks, sizeof *g.incoming);
-    for (uint32_t i = 0; i < g.n_sets && b.ranks > 1; i++)
-        gathered_init(&g.kv[i], &b, "kv", i, TENSOR_KV, b.model, ROLE_RECEIVED);
+    gathering_init(&g.gathering, &b, false);
+    for (uint32_t i = 0; i < g.n_sets; i++)
+        g.kv[i] = gathered_init(&g.gathering, "kv", i, TENSOR_KV, b.model, ROLE_RECEIVED, schedule->lanes);
 
-    forward(&g);
-    if (schedule->experiment->train)
-        backward(&g);
+    uint32_t attends = in_order ? 1 : count_attends(&g); /* in order: one per query */
+    builder_begin(&b, PHASE_FORWARD, attends);
+    gather(&g, 0, TRAFFIC_FORWARD_KV);
+    if (in_order)
+        joined_kv = forward_in_order(&g);
+    else
+        forward_rounds(&g);
+    builder_end(&b, PHASE_FORWARD);
+    program_end_phase(program, PHASE_FORWARD);
+
+    if (schedule->experiment->train) {
+        builder_begin(&b, PHASE_BACKWARD, attends);
+        if (g.n_sets)
+            add_gradient_buffers(&g);
+        gather(&g, 0, TRAFFIC_REPLAY_KV);
+        if (in_order)
+            backward_in_order(&g, joined_kv);
+        else if (g.n_sets)
+            backward_rounds(&g);
+        else
+            backward_alone(&g);
+        builder_end(&b, PHASE_BACKWARD);
+        program_end_phase(program, PHASE_BACKWARD);
+    }
 
     for (uint32_t i = 0; i < g.n_sets; i++) {
-        free(g.kv[i].by_owner);
-        free(g.dkv[i].by_owner);
+        gathered_fini(&g.kv[i]);
+        gathered_fini(&g.dkv[i]);
     }
+    gathering_fini(&g.gathering);
     free(g.kv);
     free(g.dkv);
-    free(g.incoming);
+    free(g.staging);
+}
+
+static const char *no_effect(const struct schedule *schedule, enum algorithm_key key)
+{
+    return key == USES_BUFFERS && schedule->experiment->kv_block == 0 ? "and kv_block = 0" : NULL;
 }
 
 const struct algorithm_ops algorithm_all_gather = {
     .name = "all-gather",
     .summary = "K and V gathered whole on every rank before attention; dKV reduce-scattered after it",
-    .uses = USES_BUFFERS | USES_BUFFERS_IF_BLOCKED | USES_KV_BLOCK | USES_SPLIT_KV | USES_COLLECTIVE | USES_GRADIENTS |
-            USES_OVERLAP,
+    .uses = USES_BUFFERS | USES_KV_BLOCK | USES_SPLIT_KV | USES_COLLECTIVE | USES_GRADIENTS | USES_OVERLAP,
+    .can = CAN_TRAIN | CAN_PREFILL | CAN_DECODE,
+    .no_effect = no_effect,
+    .joined = joined,
     .prepare = prepare,
     .build = build,
 };

@@ -10,16 +10,9 @@
  *
  * Rounds (i, j) are synchronous, as in ring.c: block j of each owner's shard, all messages of a rank in one group.
  */
-#include <stdlib.h>
-
-#include "models/base/memory.h"
 #include "models/schedule/algorithms/algorithm.h"
 #include "models/schedule/algorithms/builder.h"
-
-/* Buffers in rotation. */
-struct rotation {
-    uint32_t *buffers, count, next;
-};
+#include "models/schedule/algorithms/rotation.h"
 
 struct exchange_state {
     struct builder *b;
@@ -33,31 +26,22 @@ struct exchange_state {
     } pending; /* a contribution on its way here, not yet added to the sum; NO_BUFFER: none */
 };
 
-static void rotation_init(struct rotation *rotation, struct builder *b, const char *name, enum tensor tensor,
+/* Buffers for blocks of keys, at most `uses` of them. */
+static void rotate_blocks(struct rotation *rotation, struct builder *b, const char *name, enum tensor tensor,
                           enum dtype dtype, enum buffer_role role, uint32_t uses)
 {
-    uint32_t count = b->schedule->experiment->buffers < uses ? b->schedule->experiment->buffers : uses;
-    *rotation = (struct rotation){.buffers = memory_zeroed(count, sizeof *rotation->buffers), .count = count};
-    for (uint32_t i = 0; i < count; i++) {
-        char numbered[32];
-        snprintf(numbered, sizeof numbered, "%s %u", name, i);
-        rotation->buffers[i] = builder_buffer(b, numbered, tensor, dtype, role, builder_block_rows_max(b->schedule));
-    }
-}
-
-static uint32_t rotation_take(struct rotation *rotation)
-{
-    return rotation->buffers[rotation->next++ % rotation->count];
+    struct block room = {0, 0, (uint32_t)circle_block_rows_max(&b->circle)};
+    rotation_init(rotation, b, name, tensor, dtype, role, room, rotation_count(b, uses));
 }
 
 static uint32_t source(const struct builder *b, uint32_t step)
 {
-    return (b->rank + b->ranks - step) % b->ranks;
+    return builder_back(b, step);
 }
 
 static uint32_t reader(const struct builder *b, uint32_t step)
 {
-    return (b->rank + step) % b->ranks;
+    return builder_ahead(b, step);
 }
 
 /* Round (step, j) of reading: serves this rank's block to its reader and reads one itself; its buffer, or NO_BUFFER. */
@@ -65,11 +49,11 @@ static uint32_t read_block(struct exchange_state *x, uint32_t step, uint32_t j, 
 {
     struct builder *b = x->b;
     uint32_t slot = NO_BUFFER, group = program_new_group(b->program);
-    struct block served = builder_block(b->schedule, b->rank, j);
-    if (builder_needs(b->schedule, reader(b, step), served))
+    struct block served = circle_block(&b->circle, b->rank, j);
+    if (circle_needs(&b->circle, reader(b, step), served))
         builder_send(b, b->exchange, group, traffic, b->kv, reader(b, step), served);
-    struct block read = builder_block(b->schedule, source(b, step), j);
-    if (builder_needs(b->schedule, b->rank, read)) {
+    struct block read = circle_block(&b->circle, source(b, step), j);
+    if (circle_needs(&b->circle, b->rank, read)) {
         slot = rotation_take(&x->received);
         builder_receive(b, b->exchange, group, traffic, slot, source(b, step), read);
     }
@@ -84,13 +68,13 @@ static void walk(struct exchange_state *x, enum traffic traffic,
     uint32_t rounds = (b->ranks - 1) * x->blocks_max;
     uint32_t next = rounds ? read_block(x, 1, 0, traffic) : NO_BUFFER;
     for (uint32_t j = 0; j < x->blocks_max; j++)
-        visit(x, 0, j, builder_block(b->schedule, b->rank, j), b->kv);
+        visit(x, 0, j, circle_block(&b->circle, b->rank, j), b->kv);
     for (uint32_t round = 0; round < rounds; round++) {
         uint32_t held = next, step = 1 + round / x->blocks_max, j = round % x->blocks_max;
         bool ahead = b->schedule->experiment->buffers > 1; /* else a block is used before the next takes its place */
         if (round + 1 < rounds && ahead)
             next = read_block(x, 1 + (round + 1) / x->blocks_max, (round + 1) % x->blocks_max, traffic);
-        visit(x, step, j, builder_block(b->schedule, source(b, step), j), held);
+        visit(x, step, j, circle_block(&b->circle, source(b, step), j), held);
         if (round + 1 < rounds && !ahead)
             next = read_block(x, 1 + (round + 1) / x->blocks_max, (round + 1) % x->blocks_max, traffic);
     }
@@ -108,7 +92,7 @@ static void own_gradient(struct exchange_state *x, struct block keys)
 {
     struct builder *b = x->b;
     uint32_t target = b->ranks == 1 ? b->dkv : x->sum;
-    if (builder_blocks(b->schedule, b->rank) == 1) {
+    if (circle_blocks(&b->circle, b->rank) == 1) {
         builder_attend_backward(b, keys, &b->kv, 1, &target, false);
         return;
     }
@@ -133,9 +117,9 @@ static void backward_block(struct exchange_state *x, uint32_t step, uint32_t j, 
         own_gradient(x, keys);
         return;
     }
-    struct block own = builder_block(b->schedule, b->rank, j);
-    bool contributes = held != NO_BUFFER && builder_computes(b->schedule, b->rank, keys);
-    bool returned = builder_computes(b->schedule, reader(b, step), own);
+    struct block own = circle_block(&b->circle, b->rank, j);
+    bool contributes = held != NO_BUFFER && circle_computes(&b->circle, b->place, keys);
+    bool returned = circle_computes(&b->circle, reader(b, step), own);
     uint32_t leaving = NO_BUFFER, group = program_new_group(b->program);
     if (contributes) {
         leaving = rotation_take(&x->leaving);
@@ -157,18 +141,17 @@ struct counts {
 
 static struct counts count(const struct builder *b, uint32_t blocks_max)
 {
-    const struct schedule *schedule = b->schedule;
     struct counts counts = {0};
     for (uint32_t step = 0; step < b->ranks; step++) {
         for (uint32_t j = 0; j < blocks_max; j++) {
-            struct block keys = builder_block(schedule, source(b, step), j);
-            bool computes = builder_computes(schedule, b->rank, keys);
+            struct block keys = circle_block(&b->circle, source(b, step), j);
+            bool computes = circle_computes(&b->circle, b->rank, keys);
             counts.attends += computes;
             if (step == 0)
                 continue;
             counts.contributed += computes;
-            counts.received += builder_needs(schedule, b->rank, keys);
-            counts.returned += builder_computes(schedule, reader(b, step), builder_block(schedule, b->rank, j));
+            counts.received += circle_needs(&b->circle, b->rank, keys);
+            counts.returned += circle_computes(&b->circle, reader(b, step), circle_block(&b->circle, b->rank, j));
         }
     }
     return counts;
@@ -178,43 +161,46 @@ static void backward(struct exchange_state *x, struct counts counts)
 {
     struct builder *b = x->b;
     builder_begin(b, PHASE_BACKWARD, counts.attends);
-    if (builder_blocks(b->schedule, b->rank) > 1)
+    if (circle_blocks(&b->circle, b->rank) > 1)
         x->part =
-            builder_buffer(b, "dkv part", TENSOR_DKV, b->gradient, ROLE_WORKSPACE, builder_block_rows_max(b->schedule));
+            builder_buffer(b, "dkv part", TENSOR_DKV, b->gradient, ROLE_WORKSPACE, circle_block_rows_max(&b->circle));
     if (b->ranks > 1)
         x->sum = builder_buffer(b, "dkv sum", TENSOR_DKV, b->gradient, ROLE_ACCUMULATOR, b->queries.count);
-    rotation_init(&x->leaving, b, "dkv out", TENSOR_DKV, b->gradient, ROLE_WORKSPACE, counts.contributed);
-    rotation_init(&x->arriving, b, "dkv in", TENSOR_DKV, b->gradient, ROLE_ACCUMULATOR, counts.returned);
+    rotate_blocks(&x->leaving, b, "dkv out", TENSOR_DKV, b->gradient, ROLE_WORKSPACE, counts.contributed);
+    rotate_blocks(&x->arriving, b, "dkv in", TENSOR_DKV, b->gradient, ROLE_ACCUMULATOR, counts.returned);
     x->received.next = 0;
     x->pending.buffer = NO_BUFFER;
     walk(x, TRAFFIC_REPLAY_KV, backward_block);
     add_pending(x);
     if (b->ranks > 1 && b->queries.count)
-        builder_cast(b, STREAM_COMPUTE, b->dkv, x->sum, b->queries);
+        builder_cast(b, STREAM_COMPUTE, b->dkv, x->sum, b->queries); /* training: every key has its query */
     builder_end(b, PHASE_BACKWARD);
-    free(x->leaving.buffers);
-    free(x->arriving.buffers);
+    program_end_phase(b->program, PHASE_BACKWARD);
+    rotation_fini(&x->leaving);
+    rotation_fini(&x->arriving);
 }
 
 static void build(const struct schedule *schedule, struct program *program)
 {
     struct builder b;
     builder_init(&b, schedule, program);
-    struct exchange_state x = {.b = &b, .blocks_max = builder_blocks_max(schedule)};
+    struct exchange_state x = {.b = &b, .blocks_max = circle_blocks_max(&b.circle)};
     struct counts counts = count(&b, x.blocks_max);
-    rotation_init(&x.received, &b, "kv", TENSOR_KV, b.model, ROLE_RECEIVED, counts.received);
+    rotate_blocks(&x.received, &b, "kv", TENSOR_KV, b.model, ROLE_RECEIVED, counts.received);
 
     builder_begin(&b, PHASE_FORWARD, counts.attends);
     walk(&x, TRAFFIC_FORWARD_KV, forward_block);
     builder_end(&b, PHASE_FORWARD);
+    program_end_phase(program, PHASE_FORWARD);
     if (schedule->experiment->train)
         backward(&x, counts);
-    free(x.received.buffers);
+    rotation_fini(&x.received);
 }
 
 const struct algorithm_ops algorithm_direct = {
     .name = "direct",
     .summary = "every rank reads each K/V block from its owner and returns its dKV contribution to it",
     .uses = USES_BUFFERS | USES_KV_BLOCK | USES_SKIP_TRANSFER | USES_SPLIT_KV | USES_GRADIENTS | USES_OVERLAP,
+    .can = CAN_TRAIN | CAN_PREFILL | CAN_DECODE,
     .build = build,
 };

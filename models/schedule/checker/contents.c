@@ -28,6 +28,23 @@ void contents_set(struct contents *run, struct block rows, uint32_t sum)
     append(run, (struct piece){rows.owner, rows.first, rows.count, sum});
 }
 
+void contents_append(struct contents *run, struct block rows, uint32_t sum)
+{
+    struct piece *last = run->count ? &run->pieces[run->count - 1] : NULL;
+    if (last && last->owner == rows.owner && last->first + last->count == rows.first && last->sum == sum)
+        last->count += rows.count;
+    else
+        append(run, (struct piece){rows.owner, rows.first, rows.count, sum});
+}
+
+void contents_extend(struct contents *run, const struct contents *more)
+{
+    for (uint32_t i = 0; i < more->count; i++) {
+        const struct piece *piece = &more->pieces[i];
+        contents_append(run, (struct block){piece->owner, piece->first, piece->count}, piece->sum);
+    }
+}
+
 /* Index of the first piece of `owner` that ends after `row`, or of whatever follows such a piece's place. */
 static uint32_t find(const struct contents *contents, uint32_t owner, uint32_t row)
 {

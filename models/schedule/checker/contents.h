@@ -5,7 +5,8 @@
  * of the sums. Invariant: every leaf of that sum covers all rows of the piece, because a piece is made with the rows of
  * its leaf and only ever cut.
  *
- * K and V of a KV buffer, dK and dV of a dKV buffer, may arrive apart: each half has contents of its own.
+ * K and V of a KV buffer, dK and dV of a dKV buffer, may arrive apart: each half has contents of its own; and so has
+ * each of the buffer's cells (cells.h), for its lanes may come and go apart.
  */
 #ifndef CPSIM_MODELS_SCHEDULE_CHECKER_CONTENTS_H
 #define CPSIM_MODELS_SCHEDULE_CHECKER_CONTENTS_H
@@ -45,6 +46,10 @@ void contents_write(struct contents *contents, struct block rows, const struct c
 
 /* Makes `run` one piece. */
 void contents_set(struct contents *run, struct block rows, uint32_t sum);
+
+/* Adds rows after all that are there: to the last piece if they go on from it with the same sum. */
+void contents_append(struct contents *run, struct block rows, uint32_t sum);
+void contents_extend(struct contents *run, const struct contents *more);
 
 /* "keys of rank 1, rows 0-511 and ...", or "nothing". */
 void contents_describe(const struct contents *contents, enum tensor tensor, char *text, size_t size);

@@ -57,3 +57,27 @@ void findings_describe_block(enum tensor tensor, struct block block, char *text,
     block_describe(block, rows, sizeof rows);
     snprintf(text, size, "%s of %s", tensor_goes_by_keys(tensor) ? "keys" : "queries", rows);
 }
+
+void findings_describe_owner(uint32_t owner, char *text, size_t size)
+{
+    snprintf(text, size, "%s %" PRIu32, block_is_joined(owner) ? "group" : "rank", owner & ~BLOCK_JOINED);
+}
+
+/* "heads 4-7", "head 4" or "no heads" */
+static void describe_run(const char *what, uint32_t first, uint32_t count, char *text, size_t size)
+{
+    if (count == 0)
+        snprintf(text, size, "no %ss", what);
+    else if (count == 1)
+        snprintf(text, size, "%s %" PRIu32, what, first);
+    else
+        snprintf(text, size, "%ss %" PRIu32 "-%" PRIu64, what, first, (uint64_t)first + count - 1);
+}
+
+void findings_describe_lanes(struct lanes lanes, char *text, size_t size)
+{
+    char heads[40], items[40];
+    describe_run("head", lanes.head, lanes.heads, heads, sizeof heads);
+    describe_run("item", lanes.item, lanes.items, items, sizeof items);
+    snprintf(text, size, "%s of %s", heads, items);
+}

@@ -34,4 +34,10 @@ void findings_end(struct findings *findings);
 /* "keys of rank 1, rows 0-511": the rows that `block` means for `tensor`. */
 void findings_describe_block(enum tensor tensor, struct block block, char *text, size_t size);
 
+/* "rank 3" or "group 1": who owns rows. */
+void findings_describe_owner(uint32_t owner, char *text, size_t size);
+
+/* "heads 0-3 of items 0-1" */
+void findings_describe_lanes(struct lanes lanes, char *text, size_t size);
+
 #endif

@@ -5,9 +5,9 @@
 #include "models/base/memory.h"
 #include "models/schedule/checker/internal.h"
 
-/* One message of a group and the rows that it touches in one part of its buffer. */
+/* One message of a group and the rows that it touches in one part and one cell of its buffer. */
 struct touch {
-    uint32_t buffer, first, end, op;
+    uint32_t buffer, cell, first, end, op;
     bool writes;
 };
 
@@ -16,6 +16,8 @@ static int compare_touches(const void *left, const void *right)
     const struct touch *a = left, *b = right;
     if (a->buffer != b->buffer)
         return a->buffer < b->buffer ? -1 : 1;
+    if (a->cell != b->cell)
+        return a->cell < b->cell ? -1 : 1;
     if (a->first != b->first)
         return a->first < b->first ? -1 : 1;
     return a->op < b->op ? -1 : a->op > b->op;
@@ -38,22 +40,27 @@ static void report_clash(struct check *check, const struct program *program, con
 }
 
 /* Looks for a message that writes rows which another of the group touches: a sweep over the touches in row order, with
- * the furthest end of those read and of those written so far. True when there is none. Empties the list. */
+ * the furthest end of those read and of those written so far. The same two messages are reported once, however many
+ * cells they meet in. True when there is none. Empties the list. */
 static bool sweep_touches(struct check *check, const struct program *program, struct touch_list *list)
 {
     if (list->count)
         qsort(list->items, list->count, sizeof *list->items, compare_touches);
     bool clash = false;
     const struct touch *furthest[2] = {NULL, NULL}; /* [reads, writes] */
+    uint32_t said[2] = {UINT32_MAX, UINT32_MAX};
     for (uint32_t i = 0; i < list->count; i++) {
         const struct touch *touch = &list->items[i];
         for (int w = 0; w < 2; w++) {
-            if (furthest[w] && furthest[w]->buffer != touch->buffer)
+            if (furthest[w] && (furthest[w]->buffer != touch->buffer || furthest[w]->cell != touch->cell))
                 furthest[w] = NULL;
-            if (furthest[w] && furthest[w]->end > touch->first && (w || touch->writes)) {
-                clash = true;
+            if (!furthest[w] || furthest[w]->end <= touch->first || !(w || touch->writes))
+                continue;
+            clash = true;
+            if (said[0] != furthest[w]->op || said[1] != touch->op)
                 report_clash(check, program, furthest[w], touch);
-            }
+            said[0] = furthest[w]->op;
+            said[1] = touch->op;
         }
         if (!furthest[touch->writes] || furthest[touch->writes]->end < touch->end)
             furthest[touch->writes] = touch;
@@ -70,20 +77,23 @@ static void check_clashes(struct check *check, const struct program *program, st
     sweep_touches(check, program, &parts[1]);
 }
 
-static void add_touch(struct touch_list *list, const struct program *program, uint32_t index)
+static void add_touches(const struct check *check, struct touch_list *list, const struct program *program,
+                        uint32_t index)
 {
     const struct op *op = &program->ops[index];
     uint32_t buffer = *program_reads(program, op);
     struct block block = op_block_for(op, tensor_of(program, buffer));
-    bool resident = program->buffers[buffer].role == ROLE_RESIDENT;
-    if (block.count == 0)
-        return;
-    memory_grow(list->items, list->count, list->capacity);
-    list->items[list->count++] = (struct touch){.buffer = buffer,
-                                                .first = resident ? block.first : 0,
-                                                .end = resident ? block.first + block.count : UINT32_MAX,
-                                                .op = index,
-                                                .writes = op->kind == OP_RECEIVE};
+    bool in_place = block.count && check_has_place_for_all(check, &program->buffers[buffer], block.owner);
+    struct cell_range range = cells_range(&check->cells, op->lanes);
+    for (uint32_t n = 0; block.count && n < cell_range_count(range); n++) {
+        memory_grow(list->items, list->count, list->capacity);
+        list->items[list->count++] = (struct touch){.buffer = buffer,
+                                                    .cell = cells_at(&check->cells, range, n),
+                                                    .first = in_place ? block.first : 0,
+                                                    .end = in_place ? block.first + block.count : UINT32_MAX,
+                                                    .op = index,
+                                                    .writes = op->kind == OP_RECEIVE};
+    }
 }
 
 /* The groups of one stream: messages only, without a gap, and without clashes. `seen` tells which groups have been met
@@ -114,7 +124,7 @@ static void check_groups(struct check *check, const struct program *program, int
         unsigned touched = op_parts_for(op, tensor_of(program, *program_reads(program, op)));
         for (unsigned part = 0; part < 2; part++)
             if (touched >> part & 1)
-                add_touch(&parts[part], program, i);
+                add_touches(check, &parts[part], program, i);
     }
     free(parts[0].items);
     free(parts[1].items);

@@ -27,10 +27,10 @@ void sums_fini(struct sums *sums)
     memset(sums, 0, sizeof *sums);
 }
 
-uint32_t sums_add_leaf(struct sums *sums, uint32_t rank, uint32_t op, uint64_t pairs)
+uint32_t sums_add_leaf(struct sums *sums, uint32_t rank, uint32_t op, uint32_t cell, uint64_t pairs)
 {
     memory_grow(sums->leaves, sums->n_leaves, sums->leaf_capacity);
-    sums->leaves[sums->n_leaves] = (struct leaf){.rank = rank, .op = op, .pairs = pairs};
+    sums->leaves[sums->n_leaves] = (struct leaf){.rank = rank, .op = op, .cell = cell, .pairs = pairs};
     return add_node(sums, SUM_EMPTY, sums->n_leaves++);
 }
 

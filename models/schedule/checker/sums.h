@@ -1,8 +1,8 @@
 /* sums.h - of which attended blocks a result is the sum, without ever copying a set.
  *
- * A sum is a node of a directed acyclic graph: a leaf is what one attend (or attend-backward) operation left; an inner
- * node is the union of two earlier nodes. Nodes never change, so a message passes a sum on by its number. A ring of P
- * ranks makes O(P) nodes per rank and pass.
+ * A sum is a node of a directed acyclic graph: a leaf is what one attend (or attend-backward) operation left in one
+ * cell; an inner node is the union of two earlier nodes. Nodes never change, so a message passes a sum on by its
+ * number. A ring of P ranks makes O(P) nodes per rank and pass.
  */
 #ifndef CPSIM_MODELS_SCHEDULE_CHECKER_SUMS_H
 #define CPSIM_MODELS_SCHEDULE_CHECKER_SUMS_H
@@ -14,8 +14,8 @@
 #define LEAF_RESULTS_MAX 3
 
 struct leaf {
-    uint32_t rank, op;
-    uint64_t pairs;                       /* visible pairs between its queries and keys */
+    uint32_t rank, op, cell;              /* one of the operation's cells */
+    uint64_t pairs;                       /* visible pairs between its queries and keys, in one lane */
     uint64_t delivered[LEAF_RESULTS_MAX]; /* of these, how many have reached each of the final results */
 };
 
@@ -42,7 +42,7 @@ struct leaf_list {
 void sums_init(struct sums *sums);
 void sums_fini(struct sums *sums);
 
-uint32_t sums_add_leaf(struct sums *sums, uint32_t rank, uint32_t op, uint64_t pairs);
+uint32_t sums_add_leaf(struct sums *sums, uint32_t rank, uint32_t op, uint32_t cell, uint64_t pairs);
 
 /* The union of two sums; a leaf in both counts twice, which sums_flatten finds. */
 uint32_t sums_unite(struct sums *sums, uint32_t left, uint32_t right);

@@ -2,22 +2,14 @@
  *
  * One order is enough: conflicting accesses of a rank are ordered by the program form itself, messages pair up first to
  * first, and form_check excludes conflicts inside a group; so every legal order gives every operation the same inputs,
- * and ends in deadlock if this one does. A read that finds something else is reported and then taken for right, so that
- * one mistake is not reported by everything that follows from it.
+ * and ends in deadlock if this one does.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "models/base/memory.h"
-#include "models/schedule/checker/internal.h"
-#include "models/schedule/execution.h"
-#include "models/schedule/mask.h"
-
-/* One operation being applied, and room for runs of pieces. */
-struct walk {
-    struct check *check;
-    uint32_t rank, op;
-    struct contents source, target, sum, final;
-};
+#include "models/schedule/checker/rows.h"
+#include "models/schedule/checker/walk.h"
 
 static void turn_to(struct walk *w, struct activity activity)
 {
@@ -25,170 +17,27 @@ static void turn_to(struct walk *w, struct activity activity)
     w->op = activity.op;
 }
 
-static const struct op *current(const struct walk *w)
-{
-    return &w->check->programs[w->rank].ops[w->op];
-}
+/* ---- one cell of an operation ---- */
 
-static const struct buffer *buffer_of(const struct walk *w, uint32_t buffer)
-{
-    return &w->check->programs[w->rank].buffers[buffer];
-}
-
-static struct contents *contents_of(struct walk *w, uint32_t buffer, unsigned part)
-{
-    return &w->check->contents[w->rank][2 * (size_t)buffer + part];
-}
-
-static bool is_held(struct walk *w, uint32_t buffer, unsigned part, struct block want)
-{
-    struct contents run = {0};
-    bool held = contents_read(contents_of(w, buffer, part), want, &run);
-    contents_fini(&run);
-    return held;
-}
-
-static void report_unheld(struct walk *w, uint32_t index, unsigned part, struct block want)
-{
-    const struct buffer *buffer = buffer_of(w, index);
-    enum tensor tensor = (enum tensor)buffer->tensor;
-    const char *what = "";
-    if (op_parts_for(current(w), tensor) == PART_ALL && !is_held(w, index, !part, want)) {
-        if (part == 1)
-            return; /* said of the other part */
-    } else if (tensor_goes_by_keys(tensor)) {
-        what = part ? " (V part)" : " (K part)";
-    }
-    char wanted[96], held[320];
-    findings_describe_block(tensor, want, wanted, sizeof wanted);
-    contents_describe(contents_of(w, index, part), tensor, held, sizeof held);
-    findings_add_op(&w->check->findings, &w->check->programs[w->rank], w->op, "reads %s in '%s'%s, which holds %s",
-                    wanted, buffer->name, what, held);
-}
-
-/* Reads `want` from one part of a buffer into `run`; complains unless all of it is held. */
-static bool read_part(struct walk *w, uint32_t buffer, unsigned part, struct block want, struct contents *run)
-{
-    if (contents_read(contents_of(w, buffer, part), want, run))
-        return true;
-    report_unheld(w, buffer, part, want);
-    return false;
-}
-
-static bool reads_buffer(const struct walk *w, uint32_t buffer)
-{
-    const struct op *op = current(w);
-    const uint32_t *reads = program_reads(&w->check->programs[w->rank], op);
-    for (uint32_t i = 0; i < op->n_reads; i++)
-        if (reads[i] == buffer)
-            return true;
-    return false;
-}
-
-/* Whether a write to `buffer` leaves other rows of the same owner in place: a resident tensor and a sum over a whole
- * shard have every row in its place, and an operation that adds to a buffer keeps the rest of it. Elsewhere a buffer
- * holds one block, and a write replaces it. */
-static bool keeps_other_rows(const struct walk *w, uint32_t index, uint32_t owner)
-{
-    const struct buffer *buffer = buffer_of(w, index);
-    if (buffer->role == ROLE_RESIDENT || reads_buffer(w, index))
-        return true;
-    return buffer->role == ROLE_ACCUMULATOR && buffer->rows >= w->check->rows[owner];
-}
-
-static void write_part(struct walk *w, uint32_t buffer, unsigned part, struct block rows, const struct contents *run)
-{
-    struct contents *contents = contents_of(w, buffer, part);
-    if (!keeps_other_rows(w, buffer, rows.owner) || (contents->count && contents->pieces->owner != rows.owner))
-        contents->count = 0;
-    contents_write(contents, rows, run);
-}
-
-static unsigned parts_of(const struct walk *w, uint32_t buffer)
-{
-    return op_parts_for(current(w), (enum tensor)buffer_of(w, buffer)->tensor);
-}
-
-/* The first of the operation's reads that is of `tensor`; form_check has seen that there is one. */
-static uint32_t find_read(const struct walk *w, enum tensor tensor)
-{
-    const struct program *program = &w->check->programs[w->rank];
-    const uint32_t *reads = program_reads(program, current(w));
-    while (program->buffers[*reads].tensor != tensor)
-        reads++;
-    return *reads;
-}
-
-/* Complains unless `run`, of the rows `rows`, is derived from the final O or LSE of their owner. */
-static void require_final(struct walk *w, uint32_t buffer, struct block rows, const struct contents *finals,
-                          const struct contents *run)
-{
-    contents_read(&finals[rows.owner], rows, &w->final);
-    for (uint32_t i = 0, j = 0; i < run->count && j < w->final.count;) {
-        const struct piece *a = &run->pieces[i], *b = &w->final.pieces[j];
-        if (a->sum != b->sum) {
-            findings_add_op(&w->check->findings, &w->check->programs[w->rank], w->op,
-                            "reads '%s' with less or other keys in it than the final one of rank %" PRIu32,
-                            buffer_of(w, buffer)->name, rows.owner);
-            return;
-        }
-        uint32_t a_end = a->first + a->count, b_end = b->first + b->count;
-        i += a_end <= b_end;
-        j += b_end <= a_end;
-    }
-}
-
-/* Every read of an attention operation must be held, and in the backward pass be of the final O. */
-static void read_operands(struct walk *w)
-{
-    const struct program *program = &w->check->programs[w->rank];
-    const struct op *op = current(w);
-    const uint32_t *reads = program_reads(program, op);
-    uint32_t next_owner = 0;
-    for (uint32_t i = 0; i < op->n_reads; i++) {
-        enum tensor tensor = tensor_of(program, reads[i]);
-        struct block rows = check_next_block(w->check, op, tensor, &next_owner);
-        unsigned parts = parts_of(w, reads[i]);
-        for (unsigned part = 0; part < 2; part++) {
-            if (!(parts >> part & 1) || !read_part(w, reads[i], part, rows, &w->source))
-                continue;
-            if (tensor == TENSOR_LSE)
-                require_final(w, reads[i], rows, w->check->final_lse, &w->source);
-            else if (tensor == TENSOR_DELTA || tensor == TENSOR_O)
-                require_final(w, reads[i], rows, w->check->final_o, &w->source);
-        }
-    }
-}
-
-/* Writes the same sum to all rows of every result of an attention operation. */
-static void write_sum(struct walk *w, uint32_t sum)
-{
-    const struct program *program = &w->check->programs[w->rank];
-    const struct op *op = current(w);
-    const uint32_t *writes = program_writes(program, op);
-    uint32_t next_owner = 0;
-    for (uint32_t i = 0; i < op->n_writes; i++) {
-        struct block rows = check_next_block(w->check, op, tensor_of(program, writes[i]), &next_owner);
-        unsigned parts = parts_of(w, writes[i]);
-        contents_set(&w->sum, rows, sum);
-        for (unsigned part = 0; part < 2; part++)
-            if (parts >> part & 1)
-                write_part(w, writes[i], part, rows, &w->sum);
-    }
-}
-
+/* The same sum for all rows of every result of an attention operation. */
 static void attend(struct walk *w)
 {
-    const struct op *op = current(w);
-    const struct schedule *schedule = w->check->schedule;
-    read_operands(w);
-    uint64_t pairs = op->q.count && op->k.count
-                         ? mask_block_pairs(&schedule->experiment->mask, &schedule->sharding, op->q, op->k)
-                         : 0;
-    if (pairs != op->pairs)
-        findings_add_op(&w->check->findings, &w->check->programs[w->rank], w->op,
-                        "counts %" PRIu64 " visible pairs, but its blocks have %" PRIu64, op->pairs, pairs);
-    write_sum(w, sums_add_leaf(&w->check->sums, w->rank, w->op, pairs));
+    struct access_walk accesses;
+    struct access access;
+    walk_read_operands(w);
+    uint64_t pairs = check_pairs(w->check, walk_op(w)->q, walk_op(w)->k);
+    if (pairs != walk_op(w)->pairs && !w->quiet)
+        findings_add_op(&w->check->findings, walk_program(w), w->op,
+                        "counts %" PRIu64 " visible pairs, but its blocks have %" PRIu64, walk_op(w)->pairs, pairs);
+    uint32_t sum = sums_add_leaf(&w->check->sums, w->rank, w->op, w->cell, pairs);
+    accesses_begin(&accesses, w->check->schedule, walk_program(w), walk_op(w));
+    while (walk_next_write(&accesses, &access)) {
+        unsigned parts = walk_parts(w, access.buffer);
+        contents_set(&w->sum, access.block, sum);
+        for (unsigned part = 0; part < 2; part++)
+            if (parts >> part & 1)
+                walk_write(w, access.buffer, part, access.block, &w->sum);
+    }
 }
 
 /* Writes target + source, row by row, into `w->sum`. */
@@ -207,47 +56,151 @@ static void unite_runs(struct walk *w, const struct contents *source, const stru
     }
 }
 
-/* MERGE, ACCUMULATE, CAST, FINISH: moves the rows of `source` into every buffer written, added to what is there
- * when the operation also reads that buffer. */
-static void transfer(struct walk *w, uint32_t source)
+/* Moves rows of `source` into `target`, added to what is there when the operation also reads that. */
+static void move(struct walk *w, uint32_t source, uint32_t target, struct block rows)
 {
-    const struct program *program = &w->check->programs[w->rank];
-    const struct op *op = current(w);
-    const uint32_t *writes = program_writes(program, op);
-    for (uint32_t i = 0; i < op->n_writes; i++) {
-        uint32_t target = writes[i];
-        struct block rows = op_block_for(op, tensor_of(program, target));
-        bool adds = reads_buffer(w, target);
-        unsigned parts = parts_of(w, target);
-        for (unsigned part = 0; part < 2; part++) {
-            if (!(parts >> part & 1))
-                continue;
-            read_part(w, source, part, rows, &w->source);
-            if (adds) {
-                read_part(w, target, part, rows, &w->target);
-                unite_runs(w, &w->source, &w->target);
-            }
-            write_part(w, target, part, rows, adds ? &w->sum : &w->source);
+    bool adds = walk_reads(w, target);
+    unsigned parts = walk_parts(w, target);
+    for (unsigned part = 0; part < 2; part++) {
+        if (!(parts >> part & 1))
+            continue;
+        walk_read(w, source, part, rows, &w->source);
+        if (adds) {
+            walk_read(w, target, part, rows, &w->target);
+            unite_runs(w, &w->source, &w->target);
         }
+        walk_write(w, target, part, rows, adds ? &w->sum : &w->source);
     }
 }
 
-/* The read of MERGE, ACCUMULATE or CAST that is not the target. */
-static uint32_t source_of(const struct walk *w)
+static void move_to_all(struct walk *w, uint32_t source)
 {
-    const struct program *program = &w->check->programs[w->rank];
-    const struct op *op = current(w);
-    const uint32_t *reads = program_reads(program, op);
-    return reads[0] != *program_writes(program, op) ? reads[0] : reads[1];
+    const uint32_t *writes = program_writes(walk_program(w), walk_op(w));
+    for (uint32_t i = 0; i < walk_op(w)->n_writes; i++)
+        move(w, source, writes[i], op_block_for(walk_op(w), tensor_of(walk_program(w), writes[i])));
 }
 
-static void delta(struct walk *w)
+/* The read of a copy or sum that is not the target. */
+static uint32_t source_of(const struct walk *w)
 {
-    read_operands(w);
-    uint32_t o = find_read(w, TENSOR_O), target = *program_writes(&w->check->programs[w->rank], current(w));
-    contents_read(contents_of(w, o, 0), current(w)->q, &w->source);
-    write_part(w, target, 0, current(w)->q, &w->source);
+    const uint32_t *reads = program_reads(walk_program(w), walk_op(w));
+    return reads[0] != *program_writes(walk_program(w), walk_op(w)) ? reads[0] : reads[1];
 }
+
+static void normalize(struct walk *w)
+{
+    uint32_t numerator = walk_find_read(w, TENSOR_NUMERATOR), denominator = walk_find_read(w, TENSOR_DENOMINATOR);
+    const uint32_t *writes = program_writes(walk_program(w), walk_op(w));
+    walk_require_all_keys(w, walk_find_read(w, TENSOR_TOP));
+    walk_require_same_keys(w, numerator, denominator);
+    for (uint32_t i = 0; i < 2; i++)
+        move(w, tensor_of(walk_program(w), writes[i]) == TENSOR_O ? numerator : denominator, writes[i], walk_op(w)->q);
+}
+
+/* SPLIT_LANES, JOIN_LANES: the cell is in one of the slices, or in none. */
+static void copy_lanes(struct walk *w)
+{
+    const struct op *op = walk_op(w);
+    bool splits = op->kind == OP_SPLIT_LANES;
+    const uint32_t *reads = program_reads(walk_program(w), op), *writes = program_writes(walk_program(w), op);
+    struct lanes cell = cells_lanes(&w->check->cells, w->cell);
+    for (uint32_t i = 0; i < (uint32_t)(splits ? op->n_writes : op->n_reads); i++) {
+        uint32_t slice = splits ? writes[i] : reads[i];
+        if (lanes_within(cell, walk_buffer(w, slice)->lanes))
+            move(w, splits ? *reads : slice, splits ? slice : *writes,
+                 op_block_for(op, tensor_of(walk_program(w), slice)));
+    }
+}
+
+/* One part of SPLIT_ROWS. */
+static void split_rows(struct walk *w, unsigned part)
+{
+    struct access_walk accesses;
+    struct access access;
+    uint32_t whole = *program_reads(walk_program(w), walk_op(w));
+    walk_read(w, whole, part, op_block_for(walk_op(w), tensor_of(walk_program(w), whole)), &w->source);
+    accesses_begin(&accesses, w->check->schedule, walk_program(w), walk_op(w));
+    while (walk_next_write(&accesses, &access)) {
+        rows_split(&w->check->schedule->sharding, &w->source, access.block.owner, &w->target);
+        walk_write(w, access.buffer, part, access.block, &w->target);
+    }
+}
+
+/* One part of JOIN_ROWS. */
+static void join_rows(struct walk *w, unsigned part)
+{
+    struct access_walk accesses;
+    struct access access;
+    uint32_t whole = *program_writes(walk_program(w), walk_op(w));
+    struct block rows = op_block_for(walk_op(w), tensor_of(walk_program(w), whole));
+    w->parts.count = 0;
+    accesses_begin(&accesses, w->check->schedule, walk_program(w), walk_op(w));
+    while (accesses_next(&accesses, &access) && !access.write) {
+        walk_read(w, access.buffer, part, access.block, &w->source);
+        contents_extend(&w->parts, &w->source);
+    }
+    rows_join(&w->check->schedule->sharding, rows, &w->parts, &w->target);
+    walk_write(w, whole, part, rows, &w->target);
+}
+
+static void copy_rows(struct walk *w)
+{
+    unsigned parts = walk_parts(w, *program_reads(walk_program(w), walk_op(w)));
+    for (unsigned part = 0; part < 2; part++)
+        if (parts >> part & 1)
+            walk_op(w)->kind == OP_SPLIT_ROWS ? split_rows(w, part) : join_rows(w, part);
+}
+
+static void apply_local(struct walk *w)
+{
+    switch ((enum op_kind)walk_op(w)->kind) {
+    case OP_ATTEND:
+    case OP_ATTEND_BACKWARD:
+        attend(w);
+        break;
+    case OP_MERGE:
+    case OP_SUM_LSE:
+    case OP_TOP:
+        move_to_all(w, walk_find_read(w, TENSOR_PARTIAL));
+        break;
+    case OP_CORRECT:
+        walk_require_all_keys(w, walk_find_read(w, TENSOR_LSE));
+        move_to_all(w, walk_find_read(w, TENSOR_PARTIAL));
+        break;
+    case OP_WEIGH:
+        walk_require_all_keys(w, walk_find_read(w, TENSOR_TOP));
+        move_to_all(w, walk_find_read(w, TENSOR_PARTIAL));
+        break;
+    case OP_ACCUMULATE:
+    case OP_RAISE:
+    case OP_CAST:
+        move_to_all(w, source_of(w));
+        break;
+    case OP_FINISH:
+        move_to_all(w, walk_find_read(w, TENSOR_STATE));
+        break;
+    case OP_NORMALIZE:
+        normalize(w);
+        break;
+    case OP_DELTA:
+        walk_delta(w);
+        break;
+    case OP_SPLIT_LANES:
+    case OP_JOIN_LANES:
+        copy_lanes(w);
+        break;
+    case OP_SPLIT_ROWS:
+    case OP_JOIN_ROWS:
+        copy_rows(w);
+        break;
+    case OP_SEND:
+    case OP_RECEIVE:
+    case OP_KIND_COUNT:
+        break;
+    }
+}
+
+/* ---- messages ---- */
 
 static bool same_block(struct block a, struct block b)
 {
@@ -257,8 +210,8 @@ static bool same_block(struct block a, struct block b)
 /* What the two ends of a message say of it must be the same. */
 static void compare_ends(struct walk *w, uint32_t to_rank, uint32_t to_op)
 {
-    const struct program *from = &w->check->programs[w->rank], *to = &w->check->programs[to_rank];
-    const struct op *send = current(w), *receive = &to->ops[to_op];
+    const struct program *from = walk_program(w), *to = &w->check->programs[to_rank];
+    const struct op *send = walk_op(w), *receive = &to->ops[to_op];
     const struct buffer *source = &from->buffers[*program_reads(from, send)];
     const struct buffer *target = &to->buffers[*program_writes(to, receive)];
     enum tensor tensor = (enum tensor)source->tensor;
@@ -269,6 +222,8 @@ static void compare_ends(struct walk *w, uint32_t to_rank, uint32_t to_op)
         what = "other bytes";
     else if (!same_block(op_block_for(send, tensor), op_block_for(receive, tensor)))
         what = "another block";
+    else if (!lanes_equal(send->lanes, receive->lanes))
+        what = "other lanes";
     else if (op_parts_for(send, tensor) != op_parts_for(receive, tensor))
         what = "another part";
     else if (send->traffic != receive->traffic)
@@ -281,50 +236,49 @@ static void compare_ends(struct walk *w, uint32_t to_rank, uint32_t to_op)
                     to_rank, to_op, text);
 }
 
-/* What the sender holds of the block that it names arrives, whatever the receiver calls it. */
-static void message(struct walk *w, struct activity send, struct activity receive)
+/* What the sender holds of the block that it names arrives, whatever the receiver calls it: one cell. */
+static void deliver(struct walk *w, struct activity send, struct activity receive)
 {
     const struct program *from = &w->check->programs[send.instance], *to = &w->check->programs[receive.instance];
     const struct op *op = &from->ops[send.op];
     uint32_t source = *program_reads(from, op), target = *program_writes(to, &to->ops[receive.op]);
-    enum tensor tensor = (enum tensor)from->buffers[source].tensor;
+    enum tensor tensor = tensor_of(from, source);
     struct block sent = op_block_for(op, tensor);
-    compare_ends(w, receive.instance, receive.op);
     for (unsigned part = 0; part < 2; part++) {
         if (!(op_parts_for(op, tensor) >> part & 1))
             continue;
         turn_to(w, send);
-        read_part(w, source, part, sent, &w->source);
+        walk_read(w, source, part, sent, &w->source);
         turn_to(w, receive);
-        write_part(w, target, part, sent, &w->source);
+        walk_write(w, target, part, sent, &w->source);
     }
 }
 
+/* ---- all of it ---- */
+
+/* A mistake usually shows in every cell, and is said of the first. */
 static void apply(struct walk *w, const struct execution *execution, struct activity activity)
 {
     turn_to(w, activity);
-    switch ((enum op_kind)current(w)->kind) {
-    case OP_ATTEND:
-    case OP_ATTEND_BACKWARD:
-        attend(w);
-        break;
-    case OP_MERGE:
-    case OP_ACCUMULATE:
-    case OP_CAST:
-        transfer(w, source_of(w));
-        break;
-    case OP_FINISH:
-        transfer(w, find_read(w, TENSOR_STATE));
-        break;
-    case OP_DELTA:
-        delta(w);
-        break;
-    case OP_SEND:
-        message(w, activity, execution_receive_of(execution, activity));
-        break;
-    case OP_RECEIVE:
-    case OP_KIND_COUNT:
-        break;
+    struct lanes lanes = walk_op(w)->lanes;
+    bool sends = walk_op(w)->kind == OP_SEND;
+    struct activity receive = activity;
+    uint64_t before = w->check->findings.count;
+    w->quiet = false;
+    if (sends) {
+        receive = execution_receive_of(execution, activity);
+        const struct program *to = &w->check->programs[receive.instance];
+        compare_ends(w, receive.instance, receive.op);
+        lanes = lanes_common(lanes, to->buffers[*program_writes(to, &to->ops[receive.op])].lanes);
+    }
+    struct cell_range range = cells_range(&w->check->cells, lanes);
+    for (uint32_t n = 0; n < cell_range_count(range); n++) {
+        w->cell = cells_at(&w->check->cells, range, n);
+        w->quiet = n && w->check->findings.count > before;
+        if (sends)
+            deliver(w, activity, receive);
+        else
+            apply_local(w);
     }
 }
 
@@ -333,32 +287,40 @@ static void place_inputs(struct walk *w, uint32_t rank)
 {
     static const enum tensor inputs[] = {TENSOR_Q, TENSOR_KV, TENSOR_DO};
     const struct program *program = &w->check->programs[rank];
-    struct block rows = {rank, 0, (uint32_t)w->check->rows[rank]};
-    contents_set(&w->sum, rows, SUM_EMPTY);
-    w->rank = rank;
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
         uint32_t buffer = check_resident(program, inputs[i]);
         if (buffer == program->n_buffers)
             continue;
-        for (unsigned part = 0; part < 2; part++)
-            contents_write(contents_of(w, buffer, part), rows, &w->sum);
+        struct block rows = check_resident_rows(w->check, rank, inputs[i]);
+        const struct holding *holding = &w->check->holdings[rank][buffer];
+        contents_set(&w->sum, rows, SUM_EMPTY);
+        for (uint32_t c = 0; c < 2 * cell_range_count(holding->cells); c++)
+            contents_write(&holding->contents[c], rows, &w->sum);
     }
 }
 
-/* Remembers every rank's final O and LSE and judges the forward phase. */
+/* Remembers what a rank's resident buffer of O or LSE holds. */
+static void keep_final(struct check *check, uint32_t rank, enum tensor tensor, struct contents *finals)
+{
+    uint32_t buffer = check_resident(&check->programs[rank], tensor);
+    if (buffer == check->programs[rank].n_buffers)
+        return;
+    const struct holding *holding = &check->holdings[rank][buffer];
+    for (uint32_t n = 0; n < cell_range_count(holding->cells); n++)
+        contents_read(&holding->contents[2 * (size_t)n], check_resident_rows(check, rank, tensor),
+                      &finals[(size_t)rank * check->cells.count + cells_at(&check->cells, holding->cells, n)]);
+}
+
+/* Remembers every rank's final O and LSE, if they are needed, and judges the forward phase. */
 static void end_forward(struct walk *w)
 {
-    for (uint32_t rank = 0; rank < w->check->ranks; rank++) {
-        const struct program *program = &w->check->programs[rank];
-        struct block rows = {rank, 0, (uint32_t)w->check->rows[rank]};
-        uint32_t o = check_resident(program, TENSOR_O), lse = check_resident(program, TENSOR_LSE);
-        if (o < program->n_buffers)
-            contents_read(&w->check->contents[rank][2 * (size_t)o], rows, &w->check->final_o[rank]);
-        if (lse < program->n_buffers)
-            contents_read(&w->check->contents[rank][2 * (size_t)lse], rows, &w->check->final_lse[rank]);
+    struct check *check = w->check;
+    for (uint32_t rank = 0; check->schedule->experiment->train && rank < check->ranks; rank++) {
+        keep_final(check, rank, TENSOR_O, check->final_o);
+        keep_final(check, rank, TENSOR_LSE, check->final_lse);
     }
-    w->check->forward_leaves = w->check->sums.n_leaves;
-    results_check(w->check, PHASE_FORWARD);
+    check->forward_leaves = check->sums.n_leaves;
+    results_check(check, PHASE_FORWARD);
 }
 
 /* Runs all programs to their end, or to a deadlock. */
@@ -399,5 +361,11 @@ void walk_programs(struct check *check)
     contents_fini(&w.source);
     contents_fini(&w.target);
     contents_fini(&w.sum);
+    contents_fini(&w.other);
+    contents_fini(&w.parts);
     contents_fini(&w.final);
+    free(w.once.leaves);
+    free(w.twice.leaves);
+    free(w.leaves.leaves);
+    free(w.complete);
 }

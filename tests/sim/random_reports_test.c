@@ -1,0 +1,209 @@
+/* Every algorithm under everything that can be asked of it, run by both engines: what is accepted runs to its end, and
+ * its report adds up. The algorithms are those of the register, whichever these are. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+#include <math.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "models/result/report.h"
+#include "models/schedule/algorithms/algorithm.h"
+#include "models/schedule/mask.h"
+#include "sim/engine.h"
+#include "tests/random_experiment.h"
+
+#define CASES 25 /* of each algorithm, for each engine */
+
+struct machine {
+    struct topology topology;
+    struct device device;
+};
+
+/* A cluster of `gpus` in nodes of two, and devices that need a while for a launch. */
+static void machine_init(struct machine *machine, struct dice *dice, uint32_t gpus)
+{
+    char text[400];
+    snprintf(text, sizeof text,
+             "[cluster]\ndevice = toy\n"
+             "[level node]\nsize = 2\nkind = switch\nbandwidth = %u MB/s\nlatency = 2 us\n"
+             "[level cluster]\nsize = %u\nkind = switch\nattach = rail\nbandwidth = 100 MB/s\nlatency = 5 us\n",
+             100 + dice_below(dice, 900), gpus < 4 ? 2 : (gpus + 1) / 2);
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    bool good = topology_read_text(&machine->topology, "test", text, &diag);
+    char *path = good ? topology_device_path(&machine->topology, &diag) : NULL;
+    good = path && device_read(&machine->device, path, &diag);
+    diagnostics_print(&diag, stderr, "  ");
+    assert_true(good);
+    free(path);
+    machine->device.launch_seconds = 1e-6 * dice_below(dice, 8);
+    machine->device.peak_flops_per_s = 100e12;
+    machine->device.transfer_slowdown = dice_chance(dice, 3) ? 0.3 : 0;
+    diagnostics_fini(&diag);
+}
+
+static void machine_fini(struct machine *machine)
+{
+    topology_fini(&machine->topology);
+    device_fini(&machine->device);
+}
+
+static bool attends_in_all_phases(const struct program *program, bool train)
+{
+    bool attends[PHASE_COUNT] = {false, !train};
+    for (uint32_t i = 0; i < program->n_ops; i++)
+        attends[program_phase(program, i)] |= op_is_attention(&program->ops[i]);
+    return attends[PHASE_FORWARD] && attends[PHASE_BACKWARD];
+}
+
+/* What the report claims of a rank; the step table holds all its waiting, if it attends at all. */
+static bool rank_adds_up(const struct report *report, uint32_t rank, bool attends)
+{
+    const struct rank_report *r = &report->ranks[rank];
+    double step = report->seconds, waits = 0;
+    for (uint32_t i = 0; i < report->n_steps; i++)
+        if (report->steps[i].rank == rank)
+            waits += report->steps[i].exposed_seconds + report->steps[i].exposed_after_seconds +
+                     report->steps[i].idle_seconds + report->steps[i].idle_after_seconds;
+    return fabs(r->compute_seconds + r->exposed_seconds + r->idle_seconds - step) <= 1e-12 * step &&
+           r->exposed_seconds >= 0 && r->idle_seconds >= 0 && r->seconds <= step &&
+           r->overlapped_seconds + r->exposed_seconds <= r->communication_seconds * (1 + 1e-12) + 1e-15 &&
+           r->overlapped_seconds <= r->compute_seconds * (1 + 1e-12) && r->peak_bytes >= r->resident_bytes &&
+           (!attends || fabs(waits - r->exposed_seconds - r->idle_seconds) <= 1e-9 * step);
+}
+
+static bool adds_up(const struct report *report, const struct schedule *schedule, const struct program *programs,
+                    struct diagnostics *diag)
+{
+    const struct experiment *experiment = schedule->experiment;
+    bool good = true;
+    for (uint32_t r = 0; r < report->n_ranks; r++)
+        if (!rank_adds_up(report, r, attends_in_all_phases(&programs[r], experiment->train)))
+            good = diagnostics_add(
+                diag,
+                "rank %u: computes %.17g, exposed %.17g, idle %.17g, communicates %.17g, both %.17g, ends %.17g, peak "
+                "%llu, resident %llu",
+                r, report->ranks[r].compute_seconds, report->ranks[r].exposed_seconds, report->ranks[r].idle_seconds,
+                report->ranks[r].communication_seconds, report->ranks[r].overlapped_seconds, report->ranks[r].seconds,
+                (unsigned long long)report->ranks[r].peak_bytes, (unsigned long long)report->ranks[r].resident_bytes);
+    uint64_t pairs = 0;
+    struct sharding whole = {.kind = SHARDING_CONTIGUOUS, .seq_len = experiment->seq_len, .ranks = 1, .joined = 1};
+    uint64_t new_tokens = experiment->new_tokens ? experiment->new_tokens : experiment->seq_len;
+    struct block keys = {0, 0, (uint32_t)experiment->seq_len},
+                 queries = {0, (uint32_t)(experiment->seq_len - new_tokens), (uint32_t)new_tokens};
+    pairs = mask_block_pairs(&experiment->mask, &whole, queries, keys);
+    if (experiment->skip != SKIP_NONE && report->visible_pairs != pairs)
+        good = diagnostics_add(diag, "%llu visible pairs are %llu", (unsigned long long)report->visible_pairs,
+                               (unsigned long long)pairs);
+    if (report->compute_bound_seconds > report->seconds * (1 + 1e-9))
+        good = diagnostics_add(diag, "the bound of computing is beaten");
+    return good;
+}
+
+/* Runs one experiment that was accepted. */
+static bool run(const struct engine_ops *engine, const struct schedule *schedule, const struct machine *machine,
+                struct diagnostics *diag)
+{
+    struct cost cost;
+    struct placement placement;
+    if (!cost_init(&cost, &machine->device, &machine->topology, schedule, diag) ||
+        !placement_init(&placement, schedule->experiment, &machine->topology, diag))
+        return false;
+    struct program *programs = schedule_build_all(schedule);
+    struct timeline timeline;
+    timeline_init(&timeline, programs, schedule->ranks, 1);
+    struct simulation simulation = {.programs = programs, .cost = &cost, .placement = &placement};
+    simulation.execution = execution_create(programs, schedule->ranks, 1, diag);
+    struct report report;
+    const struct report_input input = {.schedule = schedule,
+                                       .programs = programs,
+                                       .execution = simulation.execution,
+                                       .cost = &cost,
+                                       .placement = &placement,
+                                       .timeline = &timeline};
+    bool good = simulation.execution && engine->run(&simulation, &timeline, diag) && report_init(&report, &input, diag);
+    if (good) {
+        good = adds_up(&report, schedule, programs, diag);
+        report_fini(&report);
+    }
+    execution_destroy(simulation.execution);
+    timeline_fini(&timeline);
+    schedule_free_programs(schedule, programs);
+    return good;
+}
+
+static bool run_and_print(const struct engine_ops *engine, const struct schedule *schedule,
+                          const struct machine *machine)
+{
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    bool good = run(engine, schedule, machine, &diag);
+    diagnostics_print(&diag, stderr, "  ");
+    diagnostics_fini(&diag);
+    return good;
+}
+
+/* In a process of its own where the engine asks for one. */
+static bool run_alone(const struct engine_ops *engine, const struct schedule *schedule, const struct machine *machine)
+{
+    if (!engine->once)
+        return run_and_print(engine, schedule, machine);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(run_and_print(engine, schedule, machine) ? 0 : 1);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* True if the experiment was accepted. */
+static bool try_one(const struct engine_ops *engine, struct dice *dice, const char *algorithm)
+{
+    const struct random_bounds bounds = {.ranks_max = 12, .rows_max = 12, .dtype = DTYPE_BF16};
+    struct experiment experiment = random_experiment(dice, algorithm, &bounds);
+    struct schedule schedule;
+    struct diagnostics unused;
+    diagnostics_init(&unused);
+    bool accepted = schedule_init(&schedule, &experiment, &unused, &unused);
+    if (accepted) {
+        struct machine machine;
+        machine_init(&machine, dice, experiment.degree[PARALLEL_CP]);
+        if (!run_alone(engine, &schedule, &machine)) {
+            char what[512];
+            random_experiment_describe(&experiment, what, sizeof what);
+            fail_msg("%s engine: %s", engine->name, what);
+        }
+        machine_fini(&machine);
+        schedule_fini(&schedule);
+    }
+    diagnostics_fini(&unused);
+    random_experiment_fini(&experiment);
+    return accepted;
+}
+
+static void reports_of_every_algorithm_add_up(void **state)
+{
+    (void)state;
+    for (size_t e = 0; engines[e]; e++) {
+        for (size_t a = 0; algorithms[a]; a++) {
+            struct dice dice = {.state = 7};
+            unsigned accepted = 0, tried = 0;
+            for (; accepted < CASES && tried < 20 * CASES; tried++)
+                accepted += try_one(engines[e], &dice, algorithms[a]->name);
+            assert_int_equal(accepted, CASES);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(reports_of_every_algorithm_add_up)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
