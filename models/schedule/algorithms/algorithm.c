@@ -9,11 +9,14 @@
 /* clang-format off: a line each */
 const struct algorithm_ops *const algorithms[] = {
     &algorithm_ring,
+    &algorithm_ring_te,
     &algorithm_direct,
     &algorithm_all_gather,
     &algorithm_ulysses,
     &algorithm_usp,
     &algorithm_double_ring,
+    &algorithm_token_ring,
+    &algorithm_burst,
     &algorithm_tree_decode,
     NULL,
 };
