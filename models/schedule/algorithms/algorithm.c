@@ -12,6 +12,7 @@ const struct algorithm_ops *const algorithms[] = {
     &algorithm_ring_te,
     &algorithm_direct,
     &algorithm_all_gather,
+    &algorithm_all_gather_heads,
     &algorithm_ulysses,
     &algorithm_usp,
     &algorithm_double_ring,
