@@ -276,6 +276,98 @@ static void trace_names_say_what_a_message_carries(void **state)
     prediction_fini(&p);
 }
 
+/* A prediction of four ranks with 8 query and 4 KV heads, under whatever schedule. */
+static void predict_four(struct prediction *p, const char *pass, const char *schedule)
+{
+    const struct toy toy = {.q_heads = 8,
+                            .kv_heads = 4,
+                            .head_dim = 64,
+                            .seq_len = 4096,
+                            .mask = "causal",
+                            .pass = pass,
+                            .cp = 4,
+                            .schedule = schedule};
+    assert_int_equal(predict_toy(p, &toy, "100 GB/s", "1 us"), PREDICTION_DONE);
+}
+
+static void assert_has(const char *text, const char *const *parts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strstr(text, parts[i]))
+            fail_msg("'%s' is not in\n%.3000s", parts[i], text);
+}
+
+static void trace_names_groups_lanes_and_collectives(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schedule, *parts[5];
+    } cases[] = {
+        {"algorithm = usp\nulysses_degree = 2",
+         {"\"attend kg1 h0-3\"", "\"split-rows O", "\"collective\":\"all-to-all\"", "\"send KV to 1", "\"exchange\""}},
+        {"algorithm = all-gather\ncollective = direct",
+         {"\"collective\":\"all-gather\"", "\"attend\"", "\"receive KV from 1\"", "\"compute\"", "\"exchange\""}},
+        {"algorithm = pass-q",
+         {"\"attend q1 k0\"", "\"attend k0\"", "\"collective\":\"all-to-all\"", "\"send partial to 1\"",
+          "\"send Q to 1\""}},
+        {"algorithm = ring-te",
+         {"{\"name\":\"compute 2\"}", "\"correct\"", "\"sum-lse\"", "\"attend k3\"", "\"tid\":5000"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct prediction p;
+        predict_four(&p, "forward", cases[i].schedule);
+        char *text = text_of(trace_write, &p);
+        assert_has(text, cases[i].parts, 5);
+        free(text);
+        prediction_fini(&p);
+    }
+}
+
+/* Kernels of two streams: each slice begins when its kernel has its turn, so their works do not overlap. */
+static void kernels_that_wait_for_their_turn_are_shown_from_it(void **state)
+{
+    (void)state;
+    struct prediction p;
+    predict_four(&p, "train", "algorithm = ring-te");
+    json_t *run = json_object(), *operation;
+    run_json_add_operations(run, p.programs, 4, &p.timeline);
+    size_t i, waited = 0;
+    double attention = 0;
+    json_array_foreach(json_object_get(run, "operations"), i, operation)
+    {
+        const json_t *move = json_object_get(operation, "move"), *peer = json_object_get(operation, "peer");
+        double begin = json_number_value(json_object_get(operation, "begin"));
+        double end = json_number_value(json_object_get(operation, "end"));
+        if (move && !peer) {
+            waited++;
+            assert_true(json_number_value(move) > begin && json_number_value(move) <= end);
+            begin = json_number_value(move);
+        }
+        if (!peer && json_integer_value(json_object_get(operation, "rank")) == 0)
+            attention += end - begin;
+    }
+    assert_true(waited > 0);
+    /* launches are free on this device: nothing is hidden, and what works is the compute time */
+    assert_true(fabs(attention - p.report.ranks[0].compute_seconds) <= 1e-9 * attention);
+    json_decref(run);
+    char *text = text_of(trace_write, &p);
+    assert_non_null(strstr(text, "\"ready_at\":"));
+    free(text);
+    prediction_fini(&p);
+}
+
+static void steps_name_the_group_whose_keys_are_attended(void **state)
+{
+    (void)state;
+    struct prediction p;
+    predict_four(&p, "forward", "algorithm = usp\nulysses_degree = 2");
+    char *text = text_of(write_table, &p);
+    static const char *const parts[] = {"  group 0  ", "  group 1  ", "usp, heads traded in groups of 2, "};
+    assert_has(text, parts, 3);
+    free(text);
+    prediction_fini(&p);
+}
+
 static size_t count_of(const char *text, const char *what)
 {
     size_t count = 0;
@@ -359,6 +451,9 @@ int main(void)
         cmocka_unit_test(csv_rows_have_as_many_fields_as_the_header),
         cmocka_unit_test(trace_events_are_all_operations_and_never_overlap_in_a_thread),
         cmocka_unit_test(trace_names_say_what_a_message_carries),
+        cmocka_unit_test(trace_names_groups_lanes_and_collectives),
+        cmocka_unit_test(kernels_that_wait_for_their_turn_are_shown_from_it),
+        cmocka_unit_test(steps_name_the_group_whose_keys_are_attended),
         cmocka_unit_test(the_table_gives_question_answer_and_accounting),
         cmocka_unit_test(many_ranks_are_cut_to_the_telling_ones),
         cmocka_unit_test(a_stream_that_cannot_be_written_is_reported),

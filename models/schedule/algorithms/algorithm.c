@@ -16,8 +16,10 @@ const struct algorithm_ops *const algorithms[] = {
     &algorithm_ulysses,
     &algorithm_usp,
     &algorithm_double_ring,
+    &algorithm_dist_flash,
     &algorithm_token_ring,
     &algorithm_burst,
+    &algorithm_pass_q,
     &algorithm_tree_decode,
     NULL,
 };
