@@ -1,0 +1,27 @@
+# CUDA is optional. CPSIM_HAVE_CUDA says whether the kernels for GPUs are built, which takes nvcc but no GPU and no
+# driver; what is built starts without either, for it links the static runtime and never libcuda.
+set(CPSIM_CUDA AUTO CACHE STRING "Build the kernels for GPUs: AUTO (if nvcc is found), ON, OFF")
+set_property(CACHE CPSIM_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(CPSIM_HAVE_CUDA FALSE)
+if(CPSIM_CUDA STREQUAL "OFF")
+  set(cuda_found "not built (CPSIM_CUDA is OFF)")
+else()
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    # The compiler's own default would be older than what the kernels need. Binaries for Ampere and Hopper (8.0 also
+    # runs on 8.x), and PTX for what comes later.
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES "80-real;90-real;90-virtual" CACHE STRING "GPUs that CUDA code is built for")
+    endif()
+    enable_language(CUDA)
+    find_package(CUDAToolkit REQUIRED)
+    set(CPSIM_HAVE_CUDA TRUE)
+    set(cuda_found "CUDA ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")
+  elseif(CPSIM_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "CPSIM_CUDA is ON, but no nvcc was found: put it on the PATH, or set CMAKE_CUDA_COMPILER")
+  else()
+    set(cuda_found "not built: nvcc was not found")
+  endif()
+endif()
+message(STATUS "cpsim kernels for GPUs: ${cuda_found}")

@@ -1,0 +1,61 @@
+/* The CUDA kernels on a GPU: the cases that the emulation runs, and sizes that it could not. Skipped where there is no
+ * GPU. */
+#include "cuda_cases.h"
+#include "cuda_element_cases.h"
+
+#include <stdio.h>
+
+/* Several thread blocks a head, several tiles a buffer, of every head dim; two calls give the same bits. */
+static void long_blocks_agree_and_repeat(void **state)
+{
+    (void)state;
+    srand(10);
+    for (size_t dim = 64; dim <= 256; dim *= 2) {
+        struct masks masks;
+        masks_of(&masks, 1531);
+        for (size_t m = 0; m < N_MASKS; m++) {
+            struct scene s = scene_make((struct scene){.mask = &masks.of[m],
+                                                       .items = 1,
+                                                       .q_heads = 2,
+                                                       .kv_heads = 1,
+                                                       .dim = dim,
+                                                       .dtype = m % 2 ? DTYPE_FP16 : DTYPE_BF16,
+                                                       .dkv_dtype = DTYPE_FP32});
+            const struct attention_rows all = run_of(0, 1, s.rows), halves[] = {run_of(0, 1, 700), run_of(700, 1, 831)};
+            static const int outputs[] = {O, LSE, DQ, DK, DV};
+            double *before[5];
+            for (size_t turn = 0; turn < 2; turn++) {
+                scene_compute(&s, &all, 1, halves, 2, 2);
+                assert_right(&s);
+                for (size_t i = 0; i < 5; i++) {
+                    const size_t bytes = scene_at(&s, outputs[i], s.rows, 0, 0) * sizeof(double);
+                    if (turn == 0)
+                        before[i] = memcpy(memory_zeroed(bytes, 1), s.sum[outputs[i]], bytes);
+                    else
+                        assert_memory_equal(before[i], s.sum[outputs[i]], bytes);
+                }
+            }
+            for (size_t i = 0; i < 5; i++)
+                free(before[i]);
+            scene_free(&s);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CUDA_CASES,
+        CUDA_ELEMENT_CASES,
+        cmocka_unit_test(long_blocks_agree_and_repeat),
+    };
+    if (cuda_devices() == 0) {
+        printf("no GPU here\n");
+        return 77;
+    }
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    for (int t = 0; t < TENSORS; t++)
+        if (worst[0][t] > 0)
+            printf("largest error of %s: bf16 %.2g, fp16 %.2g\n", tensor_names[t], worst[0][t], worst[1][t]);
+    return failed;
+}

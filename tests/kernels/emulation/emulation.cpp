@@ -1,0 +1,523 @@
+/* emulation.cpp - runs CUDA kernels' sources on a host, one thread block after the other, and finds what a GPU would
+ * only do wrong.
+ *
+ * Every thread is a coroutine with a stack of its own. It runs until it has to wait for others: at a barrier of the
+ * block or at something that a warp does together. In between, no other thread runs; the order of turns is the
+ * caller's choice, so that a missing barrier shows as soon as some order gives another result. Found are:
+ * - loads and stores outside an allocation or the block's shared memory, or misaligned;
+ * - shared memory read before it was written: it is NaN when a block starts;
+ * - asynchronous copies not waited for: their target is NaN until the thread that asked for them waits, also where it
+ *   overwrites what others still read; stores to where one is on its way;
+ * - lanes of a warp that do different things together, barriers that some threads never reach.
+ * A kernel that does wrong is given up; its launch returns an error.
+ */
+#undef _FORTIFY_SOURCE /* jumps between stacks are meant */
+#include "kernels/cuda/device.cuh"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <ucontext.h>
+
+#include "emulation.h"
+#include "kernels/cuda/memory.h"
+
+#define WARP 32
+#define THREADS_MAX 1024
+#define COPIES_MAX 256 /* of a thread, asked for and not waited for */
+#define STACK_BYTES (64 * 1024)
+#define SHARED_MAX (227 * 1024) /* of a block, compute capability 9.0 */
+#define SHARED_BASE 1024        /* an address that is not 0 */
+#define ERROR_ILLEGAL 700       /* cudaErrorIllegalAddress */
+
+#if defined(__SANITIZE_ADDRESS__)
+#define ADDRESS_SANITIZER 1 /* it must see every change of stacks: it follows swapcontext, not jumps */
+#endif
+
+enum state { READY, TOGETHER, AT_BARRIER, DONE };
+
+struct copy {
+    uint32_t to, bytes, group;
+    const void *from;
+    bool there;
+};
+
+struct thread {
+    ucontext_t start;
+    jmp_buf resume;
+    bool started;
+    enum state state;
+    emulation_operation *operation; /* TOGETHER */
+    void *operand;
+    bool yes; /* AT_BARRIER */
+    struct copy copies[COPIES_MAX];
+    uint32_t n_copies, group; /* group: number of the one that is being made */
+    unsigned char *stack;
+};
+
+struct allocation {
+    unsigned char *memory;
+    size_t bytes;
+};
+
+static struct {
+    struct thread threads[THREADS_MAX];
+    uint32_t n_threads, current, order, turn;
+    uint64_t block;
+    uint32_t barrier_count;
+    void (*body)(const void *context);
+    const void *context;
+    unsigned char shared[SHARED_MAX];
+    size_t shared_bytes;
+    bool awaited[SHARED_MAX / 4]; /* words that a copy is on its way to */
+    ucontext_t scheduler;
+    jmp_buf scheduler_resume;
+    bool failed;
+    struct allocation *allocations;
+    size_t n_allocations, last_found;
+} device;
+
+/* ---- turns ---- */
+
+static void to_scheduler(struct thread *thread)
+{
+#ifdef ADDRESS_SANITIZER
+    swapcontext(&thread->start, &device.scheduler);
+#else
+    if (!_setjmp(thread->resume))
+        _longjmp(device.scheduler_resume, 1);
+#endif
+}
+
+static void run_thread()
+{
+    device.body(device.context);
+    device.threads[device.current].state = DONE;
+    to_scheduler(&device.threads[device.current]);
+}
+
+static void give_turn(uint32_t number)
+{
+    struct thread *thread = &device.threads[number];
+    device.current = number;
+#ifdef ADDRESS_SANITIZER
+    swapcontext(&device.scheduler, &thread->start);
+#else
+    if (_setjmp(device.scheduler_resume))
+        return;
+    if (thread->started)
+        _longjmp(thread->resume, 1);
+    thread->started = true;
+    setcontext(&thread->start);
+#endif
+}
+
+/* Says what is wrong; a thread that says it never runs again. */
+static void fail(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "emulation: block %llu, thread %u: ", (unsigned long long)device.block, device.current);
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\n");
+    va_end(arguments);
+    device.failed = true;
+}
+
+static struct thread *running()
+{
+    return &device.threads[device.current];
+}
+
+/* A thread gives up. */
+#define FAIL(...)                                                                                                      \
+    do {                                                                                                               \
+        fail(__VA_ARGS__);                                                                                             \
+        for (;;)                                                                                                       \
+            to_scheduler(running());                                                                                   \
+    } while (0)
+
+uint32_t thread_index()
+{
+    return device.current;
+}
+
+uint32_t block_index()
+{
+    return (uint32_t)device.block;
+}
+
+uint32_t block_count(bool yes)
+{
+    struct thread *thread = running();
+    thread->state = AT_BARRIER;
+    thread->yes = yes;
+    to_scheduler(thread);
+    return device.barrier_count;
+}
+
+void block_sync()
+{
+    block_count(false);
+}
+
+void emulation_together(emulation_operation *operation, void *operand)
+{
+    struct thread *thread = running();
+    thread->state = TOGETHER;
+    thread->operation = operation;
+    thread->operand = operand;
+    to_scheduler(thread);
+}
+
+static void nothing(void *const operands[WARP])
+{
+    (void)operands;
+}
+
+void warp_sync()
+{
+    emulation_together(nothing, NULL);
+}
+
+struct exchange {
+    float value, other;
+    uint32_t mask;
+};
+
+static void exchange(void *const operands[WARP])
+{
+    for (uint32_t lane = 0; lane < WARP; lane++) {
+        struct exchange *own = (struct exchange *)operands[lane];
+        own->other = ((const struct exchange *)operands[lane ^ own->mask])->value;
+    }
+}
+
+float warp_xor(float value, uint32_t mask)
+{
+    struct exchange operand = {value, 0, mask};
+    emulation_together(exchange, &operand);
+    return operand.other;
+}
+
+/* ---- memory ---- */
+
+void emulation_check_global(const void *address, size_t size, size_t alignment, const char *what)
+{
+    const uintptr_t at = (uintptr_t)address;
+    if (at % alignment != 0)
+        FAIL("%s of %zu bytes at a multiple of %zu only", what, size, (size_t)(at & -at));
+    for (size_t i = 0; i < device.n_allocations; i++) {
+        const size_t n = (device.last_found + i) % device.n_allocations;
+        const uintptr_t first = (uintptr_t)device.allocations[n].memory;
+        if (at >= first && at + size <= first + device.allocations[n].bytes) {
+            device.last_found = n;
+            return;
+        }
+    }
+    FAIL("%s of %zu bytes outside all memory", what, size);
+}
+
+unsigned char *emulation_shared(uint32_t at, size_t size)
+{
+    if (at % size != 0)
+        FAIL("%zu bytes of shared memory, misaligned", size);
+    if (at < SHARED_BASE || at + size > SHARED_BASE + device.shared_bytes)
+        FAIL("%zu bytes at %d of %zu of shared memory", size, (int)at - SHARED_BASE, device.shared_bytes);
+    return device.shared + (at - SHARED_BASE);
+}
+
+/* Sets the words' mark; they must have been the contrary. */
+static void mark_awaited(uint32_t at, uint32_t bytes, bool awaited)
+{
+    for (uint32_t word = (at - SHARED_BASE) / 4; word < (at - SHARED_BASE + bytes) / 4; word++) {
+        if (awaited && device.awaited[word])
+            FAIL("a copy to shared memory that another is on its way to, at %u", 4 * word);
+        device.awaited[word] = awaited;
+    }
+}
+
+void emulation_shared_store(uint32_t at, uint32_t word)
+{
+    unsigned char *to = emulation_shared(at, sizeof word);
+    if (device.awaited[(at - SHARED_BASE) / 4])
+        FAIL("a store to shared memory that a copy is on its way to, at %u", at - SHARED_BASE);
+    memcpy(to, &word, sizeof word);
+}
+
+uint32_t shared_memory()
+{
+    return SHARED_BASE;
+}
+
+void emulation_copy_async(uint32_t to, const void *from, uint32_t bytes, bool there)
+{
+    struct thread *thread = running();
+    if (there)
+        emulation_check_global(from, bytes, bytes, "asynchronous copy");
+    if (thread->n_copies == COPIES_MAX)
+        FAIL("more than %d copies not waited for", COPIES_MAX);
+    memset(emulation_shared(to, bytes), 0xff, bytes);
+    mark_awaited(to, bytes, true);
+    thread->copies[thread->n_copies++] = copy{to, bytes, thread->group, from, there};
+}
+
+void commit_copies()
+{
+    running()->group++;
+}
+
+void emulation_wait_copies(uint32_t pending)
+{
+    struct thread *thread = running();
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < thread->n_copies; i++) {
+        const copy asked = thread->copies[i];
+        if (asked.group + pending >= thread->group) { /* also what is in no group yet */
+            thread->copies[left++] = asked;
+            continue;
+        }
+        unsigned char *to = emulation_shared(asked.to, asked.bytes);
+        mark_awaited(asked.to, asked.bytes, false);
+        if (asked.there)
+            memcpy(to, asked.from, asked.bytes);
+        else
+            memset(to, 0, asked.bytes);
+    }
+    thread->n_copies = left;
+}
+
+static void load(void *const operands[WARP], bool transposed)
+{
+    uint16_t rows[WARP][8];
+    for (uint32_t lane = 0; lane < WARP; lane++)
+        memcpy(rows[lane], emulation_shared(((const emulation_matrices *)operands[lane])->row_at, 16), 16);
+    for (uint32_t lane = 0; lane < WARP; lane++)
+        for (uint32_t m = 0; m < 4; m++) {
+            const uint32_t g = lane / 4, t = lane % 4;
+            const uint16_t first = transposed ? rows[8 * m + 2 * t][g] : rows[8 * m + g][2 * t];
+            const uint16_t second = transposed ? rows[8 * m + 2 * t + 1][g] : rows[8 * m + g][2 * t + 1];
+            ((emulation_matrices *)operands[lane])->words[m] = first | (uint32_t)second << 16;
+        }
+}
+
+void emulation_load_matrices(void *const operands[WARP])
+{
+    load(operands, false);
+}
+
+void emulation_load_transposed(void *const operands[WARP])
+{
+    load(operands, true);
+}
+
+/* ---- fp16 ---- */
+
+float emulation_unpack_half(uint32_t bits)
+{
+    const uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
+    float value = exponent == 31  ? (fraction ? NAN : INFINITY)
+                  : exponent == 0 ? ldexpf((float)fraction, -24)
+                                  : ldexpf((float)(1024 + fraction), (int)exponent - 25);
+    return bits >> 15 ? -value : value;
+}
+
+/* To nearest, halves to even. */
+uint32_t emulation_pack_half(float value)
+{
+    const uint32_t sign = bits_of(value) >> 31 << 15;
+    const float size = fabsf(value);
+    if (isnan(value))
+        return 0x7fff;
+    if (size >= 65520)
+        return sign | 0x7c00;
+    int exponent;
+    frexpf(size, &exponent); /* size = [1/2, 1) 2^exponent */
+    if (size == 0 || exponent < -13)
+        return sign | (uint32_t)rintf(ldexpf(size, 24)); /* 1024, should it round up to that, is the next exponent */
+    const uint32_t fraction = (uint32_t)rintf(ldexpf(size, 11 - exponent)); /* 1024 to 2048 */
+    return sign | (((uint32_t)(exponent + 13) << 10) + fraction);
+}
+
+/* ---- blocks ---- */
+
+void emulation_order(uint32_t order)
+{
+    device.order = order;
+}
+
+/* The i-th of `count`, a power of two: another order in every turn. */
+static uint32_t in_order(uint32_t i, uint32_t count)
+{
+    return (i ^ (device.order * 2654435761u + device.turn * device.order) >> 7) % count;
+}
+
+/* Gives turns to the warp's threads until all wait for the block or are done. */
+static bool run_warp(uint32_t first)
+{
+    bool ran = false;
+    for (;;) {
+        uint32_t together = 0, ready = 0;
+        device.turn++;
+        for (uint32_t i = 0; i < WARP; i++) {
+            const uint32_t number = first + in_order(i, WARP);
+            if (device.threads[number].state != READY)
+                continue;
+            ready++;
+            give_turn(number);
+            if (device.failed)
+                return false;
+        }
+        ran = ran || ready > 0;
+        void *operands[WARP];
+        for (uint32_t i = 0; i < WARP; i++) {
+            const struct thread *thread = &device.threads[first + i];
+            together += thread->state == TOGETHER && thread->operation == device.threads[first].operation;
+            operands[i] = thread->operand;
+        }
+        if (together == WARP) {
+            device.threads[first].operation(operands);
+            for (uint32_t i = 0; i < WARP; i++)
+                device.threads[first + i].state = READY;
+            continue;
+        }
+        for (uint32_t i = 0; i < WARP; i++)
+            if (device.threads[first + i].state == TOGETHER) {
+                device.current = first + i;
+                fail("lanes of a warp part where they should work together");
+                return false;
+            }
+        return ran;
+    }
+}
+
+/* On its own, for getcontext may seem to return twice. */
+static __attribute__((noinline)) void start_thread(struct thread *thread)
+{
+    if (!thread->stack)
+        thread->stack = (unsigned char *)malloc(STACK_BYTES);
+    getcontext(&thread->start);
+    thread->start.uc_stack.ss_sp = thread->stack;
+    thread->start.uc_stack.ss_size = STACK_BYTES;
+    thread->start.uc_link = NULL;
+    makecontext(&thread->start, run_thread, 0);
+    thread->started = false;
+    thread->state = READY;
+    thread->n_copies = thread->group = 0;
+}
+
+static void start_block()
+{
+    memset(device.shared, 0xff, device.shared_bytes);
+    memset(device.awaited, 0, sizeof device.awaited);
+    for (uint32_t i = 0; i < device.n_threads; i++)
+        start_thread(&device.threads[i]);
+}
+
+static void run_block()
+{
+    start_block();
+    for (;;) {
+        uint32_t waiting = 0, done = 0, count = 0;
+        const uint32_t warps = device.n_threads / WARP;
+        uint32_t places = 1;
+        while (places < warps)
+            places *= 2;
+        device.turn++;
+        const uint32_t turn = device.turn;
+        for (uint32_t i = 0; i < places; i++) {
+            const uint32_t kept = device.turn;
+            device.turn = turn;
+            const uint32_t warp = in_order(i, places);
+            device.turn = kept;
+            if (warp < warps)
+                run_warp(warp * WARP);
+            if (device.failed)
+                return;
+        }
+        for (uint32_t i = 0; i < device.n_threads; i++) {
+            waiting += device.threads[i].state == AT_BARRIER;
+            done += device.threads[i].state == DONE;
+            count += device.threads[i].state == AT_BARRIER && device.threads[i].yes;
+        }
+        if (done == device.n_threads)
+            return;
+        if (waiting < device.n_threads) {
+            fail("%u threads are at a barrier and %u at their end", waiting, done);
+            return;
+        }
+        device.barrier_count = count;
+        for (uint32_t i = 0; i < device.n_threads; i++)
+            device.threads[i].state = READY;
+    }
+}
+
+int emulation_run(uint64_t blocks, uint32_t threads, size_t shared_bytes, void (*body)(const void *context),
+                  const void *context)
+{
+    if (threads == 0 || threads > THREADS_MAX || threads % WARP != 0 || shared_bytes > SHARED_MAX || blocks > INT32_MAX)
+        return 1; /* cudaErrorInvalidValue */
+    device.n_threads = threads;
+    device.shared_bytes = shared_bytes;
+    device.body = body;
+    device.context = context;
+    device.failed = false;
+    for (device.block = 0; device.block < blocks && !device.failed; device.block++)
+        run_block();
+    return device.failed ? ERROR_ILLEGAL : 0;
+}
+
+/* ---- kernels/cuda/memory.h ---- */
+
+int cuda_devices(void)
+{
+    return 1;
+}
+
+int cuda_allocate(void **memory, size_t bytes)
+{
+    device.allocations =
+        (struct allocation *)realloc(device.allocations, (device.n_allocations + 1) * sizeof *device.allocations);
+    unsigned char *got = (unsigned char *)aligned_alloc(256, (bytes + 255) / 256 * 256);
+    if (!device.allocations || !got)
+        abort();
+    memset(got, 0xff, bytes);
+    device.allocations[device.n_allocations++] = allocation{got, bytes};
+    *memory = got;
+    return 0;
+}
+
+int cuda_release(void *memory)
+{
+    for (size_t i = 0; memory && i < device.n_allocations; i++)
+        if (device.allocations[i].memory == memory) {
+            device.allocations[i] = device.allocations[--device.n_allocations];
+            device.last_found = 0;
+            free(memory);
+            return 0;
+        }
+    return memory ? 1 : 0;
+}
+
+int cuda_write(void *to, const void *host, size_t bytes)
+{
+    memcpy(to, host, bytes);
+    return 0;
+}
+
+int cuda_read(void *host, const void *from, size_t bytes)
+{
+    memcpy(host, from, bytes);
+    return 0;
+}
+
+int cuda_wait(void)
+{
+    return 0;
+}
+
+const char *cuda_error_text(int error)
+{
+    return error == 0 ? "no error" : error == 1 ? "invalid argument" : "the emulated kernel did wrong";
+}
