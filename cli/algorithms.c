@@ -33,20 +33,30 @@ static const char *without_place(const char *line, const char *path)
     return colon ? colon + 2 : line;
 }
 
+/* Reads the experiment as if it had asked for `algorithm`. */
+static bool read_for(const struct algorithm_ops *algorithm, const struct question *question, const char *path,
+                     struct experiment *experiment, struct diagnostics *diag)
+{
+    const char **overrides = memory_zeroed(question->n_overrides + 1, sizeof *overrides);
+    for (size_t i = 0; i < question->n_overrides; i++)
+        overrides[i] = question->overrides[i];
+    char *choice = memory_format("schedule.algorithm=%s", algorithm->name);
+    overrides[question->n_overrides] = choice;
+    bool good = experiment_read(experiment, path, overrides, question->n_overrides + 1, diag);
+    free(choice);
+    free(overrides);
+    return good;
+}
+
 static void list_one(const struct algorithm_ops *algorithm, const struct question *question, const char *path,
                      FILE *stream)
 {
     struct diagnostics why, unused;
     diagnostics_init(&why);
     diagnostics_init(&unused);
-    const char **overrides = memory_zeroed(question->n_overrides + 1, sizeof *overrides);
-    for (size_t i = 0; i < question->n_overrides; i++)
-        overrides[i] = question->overrides[i];
-    char *choice = memory_format("schedule.algorithm=%s", algorithm->name);
-    overrides[question->n_overrides] = choice;
     struct experiment experiment;
     struct schedule schedule;
-    if (experiment_read(&experiment, path, overrides, question->n_overrides + 1, &why)) {
+    if (read_for(algorithm, question, path, &experiment, &why)) {
         if (schedule_init(&schedule, &experiment, &unused, &why))
             schedule_fini(&schedule);
         experiment_fini(&experiment);
@@ -58,17 +68,20 @@ static void list_one(const struct algorithm_ops *algorithm, const struct questio
     fprintf(stream, "%-17s %s\n", "", algorithm->summary);
     if (algorithm->constraint)
         fprintf(stream, "%-17s needs %s\n", "", algorithm->constraint);
-    free(choice);
-    free(overrides);
     diagnostics_fini(&why);
     diagnostics_fini(&unused);
 }
 
 bool algorithms_list(const struct question *question, FILE *stream, struct diagnostics *diag)
 {
+    static const char key[] = "schedule.algorithm";
+    for (size_t i = 0; i < question->n_overrides; i++)
+        if (strncmp(question->overrides[i], key, sizeof key - 1) == 0)
+            return diagnostics_add(diag, "--set %s has no effect with --list algorithms, which asks all of them",
+                                   question->overrides[i]);
     char *path = question_file("experiments", question->experiment_path, diag);
     struct experiment experiment;
-    bool good = path && experiment_read(&experiment, path, question->overrides, question->n_overrides, diag);
+    bool good = path && read_for(algorithms[0], question, path, &experiment, diag);
     if (good) /* what is wrong with the experiment itself has been said; what is left is between it and each */
         experiment_fini(&experiment);
     for (size_t i = 0; good && algorithms[i]; i++)

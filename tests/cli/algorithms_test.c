@@ -23,6 +23,11 @@ static void the_list_says_what_applies_and_why_others_do_not(void **state)
            "--set schedule.buffers=1",
            0, "ring              does not apply: ", NULL);
     expect("$CPSIM --list algorithms two-owners --set workload.seq_len=none", 2, "", "'seq_len'");
+    expect_misuse("--list algorithms two-owners --set schedule.algorithm=direct",
+                  "--set schedule.algorithm=direct has no effect with --list algorithms");
+    expect("sed '/^algorithm/d' " CPSIM_SOURCE_DIR "/experiments/two-owners.ini >$DIR/undecided.ini; "
+           "$CPSIM --list algorithms $DIR/undecided.ini",
+           0, "direct            applies\n", "");
     expect_misuse("--list algorithms toy-2 two-owners", "2 files given, expected one: an experiment");
     expect_misuse("--list devices two-owners", "a file has no effect with --list of anything but algorithms");
     expect_misuse("--list algorithms --set schedule.skip=none", "--set has no effect with --list without");
@@ -55,8 +60,8 @@ static void the_table_is_best_first(void **state)
 static void refusals_are_part_of_the_answer(void **state)
 {
     (void)state;
-    expect("$CPSIM " CASE " --compare-algorithms --set schedule.skip=transfer", 0, "\n  all-gather       --set schedule.skip=transfer: algorithm 'all-gather' does not choose",
-           NULL);
+    expect("$CPSIM " CASE " --compare-algorithms --set schedule.skip=transfer", 0,
+           "\n  all-gather       --set schedule.skip=transfer: algorithm 'all-gather' does not choose", NULL);
     expect("$CPSIM " CASE " --compare-algorithms --set parallel.cp=4", 2, "", "needs 4 GPUs");
 }
 

@@ -29,7 +29,8 @@ static void run_some(enum dtype dtype, unsigned cases, uint64_t seed)
     const struct random_bounds bounds = {.ranks_max = 8, .rows_max = 9, .dtype = dtype};
     for (size_t a = 0; algorithms[a]; a++) {
         struct dice dice = {.state = seed};
-        for (unsigned ran = 0, tried = 0; ran < cases && tried < 30 * cases; tried++) {
+        unsigned ran = 0;
+        for (unsigned tried = 0; ran < cases && tried < 100 * cases; tried++) {
             char what[512];
             struct experiment experiment = random_experiment(&dice, algorithms[a]->name, &bounds);
             random_experiment_describe(&experiment, what, sizeof what);
@@ -39,6 +40,8 @@ static void run_some(enum dtype dtype, unsigned cases, uint64_t seed)
             }
             random_experiment_fini(&experiment);
         }
+        if (ran < cases)
+            fail_msg("'%s' accepted only %u of the experiments, expected %u", algorithms[a]->name, ran, cases);
     }
 }
 

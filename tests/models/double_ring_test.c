@@ -114,54 +114,6 @@ static void the_default_window_is_the_longer_of_two_most_equal_factors(void **st
     }
 }
 
-static uint32_t divisor(uint32_t of)
-{
-    uint32_t d;
-    do
-        d = 1 + (unsigned)rand() % of;
-    while (of % d);
-    return d;
-}
-
-static void random_schedules_are_proved(void **state)
-{
-    (void)state;
-    static const char *const masks[] = {"full", "causal", "window:9", "documents"};
-    srand(9);
-    for (unsigned trial = 0; trial < 400; trial++) {
-        uint32_t p = 1 + (unsigned)rand() % 16, u = rand() % 2 ? 1 : divisor(p), w = divisor(p / u);
-        uint64_t length = 2 * p * (1 + (unsigned)rand() % 8);
-        char keys[320], mask[64], workload[64] = "";
-        unsigned m = (unsigned)rand() % 4;
-        bool cached = m != 3 && rand() % 5 == 0, train = !cached && rand() % 4;
-        if (m == 3)
-            snprintf(mask, sizeof mask, "documents:1,%llu", (unsigned long long)length - 1);
-        else
-            snprintf(mask, sizeof mask, "%s", masks[m]);
-        if (cached)
-            snprintf(workload, sizeof workload, "new_tokens = %u", 2 * p);
-        snprintf(keys, sizeof keys,
-                 "algorithm = double-ring\nulysses_degree = %u\nring_window = %u\nsharding = %s\nskip = %s\noverlap = "
-                 "%s\nkv_block = %u\nkv_messages = %d\nbuffers = %d",
-                 u, w, shardings[rand() % 3], rand() % 3 ? "compute" : "none", rand() % 2 ? "yes" : "no",
-                 rand() % 2 ? 1 + (unsigned)rand() % 20 : 0, 1 + rand() % 2, (w > 2 ? 2 : 1) + rand() % 2);
-        struct question q = {p,
-                             2 * u,
-                             rand() % 2 ? 2 * u : 1,
-                             4,
-                             1 + (unsigned)rand() % 2,
-                             length + cached * 2 * p,
-                             mask,
-                             train ? "train" : "forward",
-                             workload,
-                             keys};
-        struct asked a;
-        ask(&a, &q);
-        expect_proved(&a, keys);
-        asked_fini(&a);
-    }
-}
-
 static void uneven_and_empty_shards_are_proved(void **state)
 {
     (void)state;
@@ -202,7 +154,6 @@ int main(void)
         cmocka_unit_test(only_the_outer_stream_leaves_a_window),
         cmocka_unit_test(messages_between_windows_are_hidden_behind_a_whole_window),
         cmocka_unit_test(the_default_window_is_the_longer_of_two_most_equal_factors),
-        cmocka_unit_test(random_schedules_are_proved),
         cmocka_unit_test(uneven_and_empty_shards_are_proved),
         cmocka_unit_test(what_does_not_fit_is_refused),
     };

@@ -109,41 +109,6 @@ static void replicated_heads_are_held_by_all_who_read_them(void **state)
     asked_fini(&a);
 }
 
-static void random_schedules_are_proved(void **state)
-{
-    (void)state;
-    static const char *const lowerings[] = {"ring", "direct", "hierarchical:1", "hierarchical:2"};
-    srand(7);
-    for (unsigned trial = 0; trial < 150; trial++) {
-        uint32_t p = 1 + (unsigned)rand() % 8, group = 1 + (unsigned)rand() % 3;
-        uint32_t kv = rand() % 2 ? p : p % 2 ? 1 : 2;
-        uint64_t length = 2 * p * (1 + (unsigned)rand() % 12);
-        bool cached = rand() % 4 == 0;
-        char keys[160], mask[64], workload[64] = "";
-        unsigned m = (unsigned)rand() % 4;
-        if (m == 3)
-            snprintf(mask, sizeof mask, "documents:1*%llu", (unsigned long long)length);
-        else
-            snprintf(mask, sizeof mask, "%s", masks[m]);
-        if (cached)
-            snprintf(workload, sizeof workload, "new_tokens = %llu", (unsigned long long)(2 * p));
-        int used = snprintf(keys, sizeof keys, "algorithm = ulysses\nsharding = %s\noverlap = %s",
-                            shardings[rand() % 3], rand() % 2 ? "yes" : "no");
-        if (p > 1)
-            snprintf(keys + used, sizeof keys - (size_t)used, "\ncollective = %s",
-                     lowerings[(unsigned)rand() % (p % 2 ? 3 : 4)]);
-        struct question q = {p,    p * group * kv, kv,       4,   1 + (unsigned)rand() % 3, length + 2 * p * cached,
-                             mask, NULL,           workload, keys};
-        if (cached && m == 3)
-            continue;
-        q.pass = cached || rand() % 2 ? "forward" : "train";
-        struct asked a;
-        ask(&a, &q);
-        expect_proved(&a, keys);
-        asked_fini(&a);
-    }
-}
-
 static void uneven_and_empty_shards_are_proved(void **state)
 {
     (void)state;
@@ -185,7 +150,6 @@ int main(void)
         cmocka_unit_test(every_rank_attends_the_whole_sequence_once),
         cmocka_unit_test(memory_is_that_of_the_tensors_in_flight),
         cmocka_unit_test(replicated_heads_are_held_by_all_who_read_them),
-        cmocka_unit_test(random_schedules_are_proved),
         cmocka_unit_test(uneven_and_empty_shards_are_proved),
         cmocka_unit_test(degrees_that_do_not_fit_the_heads_are_refused),
     };

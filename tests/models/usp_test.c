@@ -28,63 +28,6 @@ static void the_default_degree_is_the_largest_that_divides_cp_and_the_kv_heads(v
     }
 }
 
-static uint32_t divisor(uint32_t of)
-{
-    uint32_t d;
-    do
-        d = 1 + (unsigned)rand() % of;
-    while (of % d);
-    return d;
-}
-
-static void random_schedules_are_proved(void **state)
-{
-    (void)state;
-    static const char *const masks[] = {"full", "causal", "window:9", "documents"};
-    static const char *const skips[] = {"none", "compute", "transfer"};
-    static const char *const lowerings[] = {"ring", "direct", "hierarchical:2"};
-    srand(8);
-    for (unsigned trial = 0; trial < 400; trial++) {
-        uint32_t p = 1 + (unsigned)rand() % 12, u = divisor(p), kv = u * (1 + (unsigned)rand() % 2);
-        if (rand() % 2)
-            kv = divisor(u); /* replicated */
-        uint64_t length = 2 * p * (1 + (unsigned)rand() % 8);
-        char keys[320], mask[64], workload[64] = "";
-        unsigned m = (unsigned)rand() % 4;
-        bool cached = m != 3 && rand() % 5 == 0, train = !cached && rand() % 2;
-        if (m == 3)
-            snprintf(mask, sizeof mask, "documents:1,%llu", (unsigned long long)length - 1);
-        else
-            snprintf(mask, sizeof mask, "%s", masks[m]);
-        if (cached)
-            snprintf(workload, sizeof workload, "new_tokens = %u", 2 * p);
-        int used = snprintf(keys, sizeof keys,
-                            "algorithm = usp\nulysses_degree = %u\nsharding = %s\nskip = %s\noverlap = %s\nkv_block = "
-                            "%u\nkv_messages = %d\nbuffers = %d",
-                            u, shardings[rand() % 3], skips[rand() % 3], rand() % 2 ? "yes" : "no",
-                            rand() % 2 ? 1 + (unsigned)rand() % 20 : 0, 1 + rand() % 2, 2 + rand() % 2);
-        if (u > 1)
-            used += snprintf(keys + used, sizeof keys - (size_t)used, "\ncollective = %s",
-                             lowerings[(unsigned)rand() % (p % 2 ? 2 : 3)]);
-        if (u > 1 && u < p && rand() % 2)
-            snprintf(keys + used, sizeof keys - (size_t)used, "\ninner = ring");
-        struct question q = {p,
-                             u * kv,
-                             kv,
-                             4,
-                             1 + (unsigned)rand() % 2,
-                             length + cached * 2 * p,
-                             mask,
-                             train ? "train" : "forward",
-                             workload,
-                             keys};
-        struct asked a;
-        ask(&a, &q);
-        expect_proved(&a, keys);
-        asked_fini(&a);
-    }
-}
-
 static void uneven_and_empty_shards_are_proved(void **state)
 {
     (void)state;
@@ -150,7 +93,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_default_degree_is_the_largest_that_divides_cp_and_the_kv_heads),
-        cmocka_unit_test(random_schedules_are_proved),
         cmocka_unit_test(uneven_and_empty_shards_are_proved),
         cmocka_unit_test(the_inner_level_sits_side_by_side),
         cmocka_unit_test(what_does_not_fit_is_refused),

@@ -215,7 +215,7 @@ static void build(const struct schedule *schedule, struct program *program)
 static bool check(const struct schedule *schedule, struct diagnostics *diag)
 {
     uint32_t heads = heads_at_once(schedule), all = schedule->kv_heads;
-    char nearest[32];
+    char nearest[NEAREST_SIZE];
     if (all % heads == 0)
         return true;
     divisors_nearest(all, heads, nearest, sizeof nearest);

@@ -263,14 +263,14 @@ static uint32_t window_width(const struct schedule *schedule, uint32_t places)
 
 static uint32_t joined(const struct schedule *schedule)
 {
-    return heads_divide(schedule, degree(schedule)) ? degree(schedule) : 1;
+    return heads_joined(schedule, degree(schedule));
 }
 
 static bool check_window(const struct schedule *schedule, uint32_t places, struct diagnostics *diag)
 {
     const struct experiment *experiment = schedule->experiment;
     uint32_t width = window_width(schedule, places);
-    char nearest[32];
+    char nearest[NEAREST_SIZE];
     if (places % width == 0)
         return true;
     divisors_nearest(places, width, nearest, sizeof nearest);

@@ -272,6 +272,11 @@ bool heads_divide(const struct schedule *schedule, uint32_t degree)
            (schedule->kv_heads % degree == 0 || degree % schedule->kv_heads == 0);
 }
 
+uint32_t heads_joined(const struct schedule *schedule, uint32_t degree)
+{
+    return heads_divide(schedule, degree) ? degree : 1;
+}
+
 uint32_t heads_degree(const struct schedule *schedule)
 {
     uint32_t degree = schedule->kv_heads;

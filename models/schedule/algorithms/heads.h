@@ -47,6 +47,9 @@ void heads_leave_backward(struct heads *heads); /* dQ and dKV */
  * that it shares with as many others. */
 bool heads_divide(const struct schedule *schedule, uint32_t degree);
 
+/* algorithm_ops.joined for groups of `degree` ranks: 1 where these cannot share out the heads, which check refuses. */
+uint32_t heads_joined(const struct schedule *schedule, uint32_t degree);
+
 /* The most ranks that divide both cp and the KV heads. */
 uint32_t heads_degree(const struct schedule *schedule);
 

@@ -9,7 +9,7 @@
 
 static uint32_t joined(const struct schedule *schedule)
 {
-    return heads_divide(schedule, schedule->ranks) ? schedule->ranks : 1;
+    return heads_joined(schedule, schedule->ranks);
 }
 
 static bool check(const struct schedule *schedule, struct diagnostics *diag)

@@ -20,7 +20,7 @@ static uint32_t degree(const struct schedule *schedule)
 
 static uint32_t joined(const struct schedule *schedule)
 {
-    return heads_divide(schedule, degree(schedule)) ? degree(schedule) : 1;
+    return heads_joined(schedule, degree(schedule));
 }
 
 static bool check(const struct schedule *schedule, struct diagnostics *diag)
