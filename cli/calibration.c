@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hw/profile_writer.h"
+#include "hw/calibrate/profile_writer.h"
 #include "models/base/memory.h"
 #include "models/input/topology.h"
 #include "models/input/units.h"

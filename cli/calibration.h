@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "hw/calibrate.h"
+#include "hw/calibrate/calibrate.h"
 
 /* Measures, writes the profile `path` and beside it NAME-topology.ini, reads both back, and prints tables to `stream`
  * (NULL: none). False with messages. *speaks: whether this process is the one that writes and prints. */

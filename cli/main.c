@@ -16,7 +16,7 @@
 #include "cli/prediction.h"
 #include "cli/progress.h"
 #include "cli/sweep.h"
-#include "hw/events.h"
+#include "hw/verify/events.h"
 #include "models/base/memory.h"
 
 enum exit_status { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_BAD_INPUT = 2, EXIT_SIGNAL = 128 };

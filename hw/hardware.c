@@ -7,8 +7,8 @@
 #include "hw/agreement.h"
 #include "hw/clock.h"
 #include "hw/layout.h"
-#include "hw/measured_timeline.h"
-#include "hw/rank_threads.h"
+#include "hw/run/measured_timeline.h"
+#include "hw/run/rank_threads.h"
 #include "models/base/memory.h"
 #include "models/schedule/checker.h"
 

@@ -6,8 +6,8 @@
 #ifndef CPSIM_HW_HARDWARE_H
 #define CPSIM_HW_HARDWARE_H
 
-#include "hw/executor.h"
-#include "hw/verify.h"
+#include "hw/run/executor.h"
+#include "hw/verify/verify.h"
 #include "models/result/timeline.h"
 #include "models/schedule/execution.h"
 

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "hw/verify.h"
+#include "hw/verify/verify.h"
 #include "models/base/memory.h"
 #include "models/result/memory.h"
 

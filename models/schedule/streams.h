@@ -20,7 +20,7 @@ struct stream_order {
     uint32_t *waits; /* [op][column of stream]: 1 + index of the operation to have finished; 0: none */
     uint8_t column[STREAM_COUNT];
     uint8_t streams[STREAM_COUNT], n_streams; /* [column]: those that have operations */
-    uint32_t *sequence[STREAM_COUNT]; /* the operations of each stream, in order */
+    uint32_t *sequence[STREAM_COUNT];         /* the operations of each stream, in order */
     uint32_t length[STREAM_COUNT];
     uint32_t *sequence_memory;
 };

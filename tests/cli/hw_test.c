@@ -315,7 +315,8 @@ static void collectives_are_calls_or_messages(void **state)
     expect_collectives(ALONE " --json - --set schedule.algorithm=all-gather", "library");
     expect_collectives(ALONE " --json - --set schedule.algorithm=all-gather --collectives library", "library");
     expect_collectives(ALONE " --json - --set schedule.algorithm=all-gather --collectives messages", "messages");
-    expect(ALONE " --collectives library", 2, NULL, "--collectives has no effect: the programs of 'ring' have no collectives");
+    expect(ALONE " --collectives library", 2, NULL,
+           "--collectives has no effect: the programs of 'ring' have no collectives");
 }
 
 /* ---- a process for each rank ---- */

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "cli/calibration.h"
+#include "hw/calibrate/profile_writer.h"
 #include "hw/machine.h"
-#include "hw/profile_writer.h"
 #include "models/cost/cost.h"
 #include "models/input/topology.h"
 #include "tests/predict.h"

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hw/inputs.h"
-#include "hw/shares.h"
+#include "hw/transport/shares.h"
+#include "hw/verify/inputs.h"
 #include "models/base/memory.h"
 #include "tests/random_experiment.h"
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hw/events.h"
+#include "hw/verify/events.h"
 #include "models/input/ini_document.h"
 #include "models/schedule/algorithms/algorithm.h"
 #include "tests/random_experiment.h"

@@ -11,8 +11,8 @@
 #include <math.h>
 
 #include "hw/layout.h"
-#include "hw/packing.h"
-#include "hw/rank_memory.h"
+#include "hw/run/packing.h"
+#include "hw/run/rank_memory.h"
 #include "models/result/memory.h"
 #include "tests/hw/scene.h"
 

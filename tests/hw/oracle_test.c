@@ -13,8 +13,8 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "hw/executor.h"
-#include "hw/inputs.h"
+#include "hw/run/executor.h"
+#include "hw/verify/inputs.h"
 #include "models/schedule/algorithms/algorithm.h"
 #include "tests/hw/scene.h"
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hw/message_chunks.h"
+#include "hw/transport/message_chunks.h"
 #include "models/base/memory.h"
 
 /* ---- cutting ---- */

@@ -1,0 +1,136 @@
+/* compute_cpu.c - the backend 'cpu': each kind of operation on host memory, with the kernels of kernels/attention.h.
+ *
+ * Which rows and lanes an operation is on, models/schedule/accesses.h says; where they are, layout.h; what is done with
+ * them, cpu_*.c.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hw/compute.h"
+#include "hw/cpu/cpu_action.h"
+#include "models/base/memory.h"
+
+struct compute {
+    const struct schedule *schedule;
+    struct attention_keys *keys; /* one for each rank: a call's */
+    struct operand *operands;    /* of the operation that runs */
+    size_t capacity;
+};
+
+static struct compute *open_cpu(const struct schedule *schedule, uint32_t rank, struct diagnostics *diag)
+{
+    (void)rank;
+    const struct experiment *experiment = schedule->experiment;
+    enum dtype dtype = experiment->dtype;
+    if (dtype != DTYPE_FP32 && dtype != DTYPE_BF16) {
+        diagnostics_add(diag, "backend 'cpu' cannot run dtype '%s', expected fp32 or bf16", dtype_name(dtype));
+        return NULL;
+    }
+    if (dtype == DTYPE_BF16 && experiment->model.head_dim % 2) { /* the fp32 LSE behind a bf16 O would be unaligned */
+        diagnostics_add(diag, "backend 'cpu' cannot run bf16 with head_dim = %u, expected an even one",
+                        experiment->model.head_dim);
+        return NULL;
+    }
+    struct compute *cpu = memory_zeroed(1, sizeof *cpu);
+    cpu->schedule = schedule;
+    cpu->keys = memory_zeroed(schedule->ranks, sizeof *cpu->keys);
+    return cpu;
+}
+
+static void close_cpu(struct compute *cpu)
+{
+    if (!cpu)
+        return;
+    free(cpu->keys);
+    free(cpu->operands);
+    free(cpu);
+}
+
+/* Whole cache lines: the kernels like their vectors aligned. */
+static void *allocate(struct compute *cpu, uint64_t bytes)
+{
+    (void)cpu;
+    return bytes <= SIZE_MAX - 64 ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
+}
+
+static void release(struct compute *cpu, void *memory)
+{
+    (void)cpu;
+    free(memory);
+}
+
+static void write_memory(struct compute *cpu, void *target, const void *host, uint64_t bytes)
+{
+    (void)cpu;
+    memcpy(target, host, bytes);
+}
+
+static void read_memory(struct compute *cpu, void *host, const void *source, uint64_t bytes)
+{
+    (void)cpu;
+    memcpy(host, source, bytes);
+}
+
+static void fill(struct compute *cpu, void *target, int byte, uint64_t bytes)
+{
+    (void)cpu;
+    memset(target, byte, bytes);
+}
+
+/* ---- one operation ---- */
+
+static void find_operands(struct compute *cpu, const struct program *program, const struct op *op, void *const *memory)
+{
+    struct access_walk walk;
+    struct access access;
+    size_t count = (size_t)op->n_reads + op->n_writes, i = 0;
+    if (count > cpu->capacity) {
+        cpu->operands = memory_resized(cpu->operands, count, sizeof *cpu->operands);
+        cpu->capacity = count;
+    }
+    accesses_begin(&walk, cpu->schedule, program, op);
+    while (accesses_next(&walk, &access))
+        cpu->operands[i++] = operand_of(cpu->schedule, program, memory, access.buffer, access.block, access.lanes);
+}
+
+static void run(struct compute *cpu, const struct program *program, uint32_t index, void *const *memory,
+                const struct between_tiles *between_tiles)
+{
+    const struct op *op = &program->ops[index];
+    assert(!op_is_message(op));
+    if (op->lanes.heads == 0 || op->lanes.items == 0)
+        return;
+    find_operands(cpu, program, op, memory);
+    const struct action action = {
+        .schedule = cpu->schedule,
+        .program = program,
+        .op = op,
+        .memory = memory,
+        .between_tiles = between_tiles,
+        .reads = cpu->operands,
+        .writes = cpu->operands + op->n_reads,
+        .keys = cpu->keys,
+    };
+    if (op->kind == OP_ATTEND)
+        cpu_attend(&action);
+    else if (op->kind == OP_ATTEND_BACKWARD)
+        cpu_attend_backward(&action);
+    else if (op_is_layout(op))
+        cpu_copy(&action);
+    else
+        cpu_elements(&action);
+}
+
+const struct compute_ops compute_cpu = {
+    .name = "cpu",
+    .summary = "attention on this machine's CPU, one core a rank",
+    .open = open_cpu,
+    .close = close_cpu,
+    .allocate = allocate,
+    .release = release,
+    .write = write_memory,
+    .read = read_memory,
+    .fill = fill,
+    .run = run,
+};

@@ -1,0 +1,32 @@
+/* inputs.h - random inputs that any rank can make any row of: a number is a hash of where it stands.
+ *
+ * Uniform in [-1, 1), except that Q is QUERY_GAIN times as large: scores then spread over several units, and a softmax
+ * that forgets its maximum or a mask that forgets a key shows.
+ */
+#ifndef CPSIM_HW_VERIFY_INPUTS_H
+#define CPSIM_HW_VERIFY_INPUTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "models/base/dtype.h"
+
+#define QUERY_GAIN 6
+
+enum input { INPUT_Q, INPUT_K, INPUT_V, INPUT_DO };
+
+/* The value at `index` of row `position`, rounded to `dtype` (fp32 or bf16); index: ((batch item * heads) + head) * dim
+ * + d. */
+double input_value(uint64_t seed, enum input input, uint64_t position, uint64_t index, enum dtype dtype);
+
+/* Values `first`, first + 1, ... of a row: `count` of them, of type `dtype`, or as doubles. */
+void input_row(uint64_t seed, enum input input, uint64_t position, uint64_t first, size_t count, enum dtype dtype,
+               void *row);
+void input_row_double(uint64_t seed, enum input input, uint64_t position, uint64_t first, size_t count,
+                      enum dtype dtype, double *row);
+
+/* bf16 to and from fp32; to: rounds to nearest, ties to even. */
+uint16_t bf16_from_float(float value);
+float bf16_to_float(uint16_t bits);
+
+#endif
