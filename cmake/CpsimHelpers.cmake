@@ -18,9 +18,13 @@ if(CPSIM_SANITIZE)
   target_link_options(cpsim_options INTERFACE -fsanitize=${CPSIM_SANITIZE})
 endif()
 
-# cpsim_library(NAME LINK...): the static library of this folder, from all its .c files.
+# cpsim_library(NAME LINK...): the static library of this folder, from all its .c files, but those whose path matches
+# the regular expression ${NAME}_EXCLUDE.
 function(cpsim_library name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.c")
+  if(${name}_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "${${name}_EXCLUDE}")
+  endif()
   add_library(${name} STATIC ${sources})
   target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PUBLIC cpsim_options ${ARGN})
@@ -33,6 +37,9 @@ function(cpsim_test file)
   get_filename_component(folder "${folder}" NAME)
   set(target "${folder}_${base}")
   add_executable(${target} "${file}")
+  if(CPSIM_HAVE_CUDA) # not nvcc's choice: the CUDA library needs nothing that the C linker does not bring
+    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C)
+  endif()
   target_link_libraries(${target} PRIVATE ${ARGN} PkgConfig::CMOCKA)
   target_compile_definitions(${target} PRIVATE CPSIM_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                              CPSIM_COMMAND="$<TARGET_FILE:cpsim>")

@@ -12,7 +12,7 @@
  * order in which thread blocks run: a call's outputs are the same bits every time.
  *
  * Functions return 0, or a CUDA error number; CUDA_INVALID for a call that breaks these rules. cuda_error_text
- * (memory.h) names it.
+ * (runtime.h) names it.
  */
 #ifndef CPSIM_KERNELS_CUDA_ATTENTION_CUDA_H
 #define CPSIM_KERNELS_CUDA_ATTENTION_CUDA_H
@@ -58,7 +58,12 @@ struct cuda_call {
      * kernels). */
     const struct cuda_keys *keys, *device_keys;
     uint32_t n_keys;
+    void *workspace; /* where the call's family wants one (families.h) */
 };
+
+/* Brings the kernels of the two functions below onto the current device, before anything runs there that could wait for
+ * what is launched later: a first launch would (device.cuh, load_kernels). */
+int cuda_attention_load(void);
 
 /* Writes O and LSE (fp32) of the block alone; of rows that see nothing, 0 and -inf. */
 int cuda_attention_forward(const struct cuda_call *call, void *o, float *lse, void *stream);
@@ -82,6 +87,9 @@ struct cuda_extent {
     uint64_t rows;
     uint32_t items, heads, dim;
 };
+
+/* As cuda_attention_load, for those that follow. */
+int cuda_elements_load(void);
 
 /* kernels/attention.h has the formulas, under the same names. With `first` a target is written only. */
 int cuda_merge(struct cuda_extent extent, struct cuda_array o, struct cuda_array lse, struct cuda_array a,

@@ -7,4 +7,6 @@
 // Queues dK and dV of one buffer.
 int launch_backward_keys(const cuda_call *call, const problem &p, const cuda_keys &keys, void *stream);
 
+int load_backward_keys();
+
 #endif

@@ -30,21 +30,6 @@ template <int DIM> struct keys_shape {
     static_assert(4 * QUERIES <= THREADS, "each thread copies one of a stage's numbers");
 };
 
-// The first row whose number is at least `bound`; `rows` where none is. Numbers never fall. For the whole block: each
-// round narrows the search to one of as many stretches as there are threads.
-template <int THREADS> DEVICE uint32_t first_at_least(const int32_t *numbers, uint32_t rows, int32_t bound)
-{
-    uint32_t low = 0, high = rows;
-    while (low < high) {
-        const uint32_t stretch = (high - low - 1) / THREADS + 1;
-        const uint64_t last = low + (uint64_t)stretch * thread_index() + stretch - 1;
-        const uint32_t below = block_count(last < high && global_load(&numbers[last < high ? last : low]) < bound);
-        low += below * stretch;
-        high = lesser(high, low + stretch - 1);
-    }
-    return low;
-}
-
 // Tiles of queries that see something of the keys: rows [first, end), of heads up to `last_head`.
 struct query_walk {
     uint32_t row, head;
@@ -99,8 +84,8 @@ backward_keys(const problem p, const cuda_keys keys)
     const uint32_t first_head = heads_before > p.group_offset ? heads_before - p.group_offset : 0;
     const uint32_t end_head =
         heads_before + p.group > p.group_offset ? lesser(p.q_heads, heads_before + p.group - p.group_offset) : 0;
-    const uint32_t first_row = first_at_least<shape::THREADS>(keys.to, p.rows, (int32_t)first_key + 1);
-    const uint32_t end_row = first_at_least<shape::THREADS>(keys.from, p.rows, (int32_t)(first_key + keys_there));
+    const uint32_t first_row = first_row_at_least<shape::THREADS>(keys.to, p.rows, (int32_t)first_key + 1);
+    const uint32_t end_row = first_row_at_least<shape::THREADS>(keys.from, p.rows, (int32_t)(first_key + keys_there));
 
     auto load = [&](const query_walk &walk, uint32_t stage) {
         const uint32_t q = stages + stage * shape::STAGE, there = lesser(N, p.rows - walk.row);
@@ -208,6 +193,18 @@ template <class T> static int launch_dtype(const cuda_call *call, const problem 
         return launch_dim<T, 128, MAKES_DK | MAKES_DV>(call, p, keys, stream);
     int error = launch_dim<T, 256, MAKES_DV>(call, p, keys, stream);
     return error ? error : launch_dim<T, 256, MAKES_DK>(call, p, keys, stream);
+}
+
+template <class T> static int load_dtype()
+{
+    return load_kernels(backward_keys<T, 64, MAKES_DK | MAKES_DV>, backward_keys<T, 128, MAKES_DK | MAKES_DV>,
+                        backward_keys<T, 256, MAKES_DV>, backward_keys<T, 256, MAKES_DK>);
+}
+
+int load_backward_keys()
+{
+    const int error = load_dtype<bf16>();
+    return error ? error : load_dtype<fp16>();
 }
 
 int launch_backward_keys(const cuda_call *call, const problem &p, const cuda_keys &keys, void *stream)

@@ -116,6 +116,16 @@ static int launch_backward_queries(const cuda_call *call, const problem &p, void
     return call->dtype == DTYPE_BF16 ? launch_dtype<bf16>(call, p, stream) : launch_dtype<fp16>(call, p, stream);
 }
 
+int cuda_attention_load()
+{
+    int error = load_forward();
+    if (!error)
+        error = load_backward_keys();
+    return error ? error
+                 : load_kernels(backward_queries<bf16, 64>, backward_queries<bf16, 128>, backward_queries<bf16, 256>,
+                                backward_queries<fp16, 64>, backward_queries<fp16, 128>, backward_queries<fp16, 256>);
+}
+
 // One launch for dQ, and one for each buffer's dK and dV.
 int cuda_attention_backward(const cuda_call *call, const void *d_o, const float *lse, const float *delta, void *dq,
                             void *stream)

@@ -84,6 +84,18 @@ template <class T> DEVICE void global_store(T *to, T value)
     *to = value;
 }
 
+// Looks at a flag until it is not 0, up to `polls` times, about a microsecond apart; whether it is. Others may set it
+// meanwhile. (Where kernels run one after the other nobody could: there it counts as set.)
+DEVICE bool wait_for_flag(const uint32_t *flag, uint32_t polls)
+{
+    for (uint32_t i = 0; i < polls; i++) {
+        if (*(const volatile uint32_t *)flag != 0)
+            return true;
+        __nanosleep(1000);
+    }
+    return false;
+}
+
 // Start of the block's shared memory: a multiple of 1024.
 DEVICE uint32_t shared_memory()
 {
@@ -234,6 +246,31 @@ DEVICE float multiply_add(float a, float b, float c)
 }
 
 // ---- launches ----
+
+// The most shared memory that a block may have on the current device. 0 or a CUDA error number.
+static inline int shared_memory_most(size_t *bytes)
+{
+    int device = 0, most = 0;
+    cudaError_t error = cudaGetDevice(&device);
+    if (!error)
+        error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    *bytes = (size_t)most;
+    return error;
+}
+
+// Brings kernels onto the current device. Otherwise each gets there when it is launched first ("lazy loading" in
+// NVIDIA's programming guide), which may wait for all that runs on the device, other threads' calls waiting too: for
+// ever, where what runs waits for something that is still to be launched, as the kernels of NCCL do. 0 or a CUDA error
+// number.
+template <class... K> static int load_kernels(K... kernels)
+{
+    cudaFuncAttributes attributes;
+    cudaError_t error = cudaSuccess;
+    ((error = error ? error : cudaFuncGetAttributes(&attributes, (const void *)kernels)), ...);
+    if (error)
+        cudaGetLastError(); // the caller is told: who launches next is not to blame
+    return error;
+}
 
 // Queues `blocks` thread blocks. 0 or a CUDA error number.
 template <class... P, class... A>

@@ -467,6 +467,11 @@ static int launch_runs(void (*kernel)(runs, P...), const cuda_extent &extent, co
     return launch(kernel, (r.vectors * rows * items + THREADS - 1) / THREADS, THREADS, 0, stream, r, arguments...);
 }
 
+int cuda_elements_load()
+{
+    return load_kernels(accumulate, sum_lse, raise, merge, finish, delta, correct, weigh, normalize);
+}
+
 int cuda_merge(cuda_extent extent, cuda_array o, cuda_array lse, cuda_array a, cuda_array m, cuda_array l, int first,
                void *stream)
 {

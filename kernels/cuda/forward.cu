@@ -8,11 +8,7 @@
 //   head dim  64: 128 queries x 64 keys, 128, 128,  48 KiB
 //   head dim 128: 128 queries x 64 keys, 128, 128,  96 KiB
 //   head dim 256:  64 queries x 32 keys, 234, 242,  96 KiB
-#include "kernels/cuda/tile.cuh"
-
-#include <math.h>
-
-#include "kernels/cuda/problem.cuh"
+#include "kernels/cuda/softmax.cuh"
 
 template <int DIM> struct forward_shape {
     static constexpr int WARPS = DIM == 256 ? 4 : 8, THREADS = 32 * WARPS;
@@ -22,40 +18,14 @@ template <int DIM> struct forward_shape {
     static constexpr int BLOCKS = DIM == 256 ? 1 : 2;
 };
 
-// Rows g and g + 8 of a warp's tile: maximum of the scores (before scale) and sum of e^(scale (score - maximum)) so
-// far, the sum of this lane's columns alone.
-struct softmax {
-    float maximum[2], sum[2];
-};
-
-// Turns scores into weights; what was summed before is to be multiplied by `keep`.
-template <int N>
-DEVICE void weigh_scores(float (&scores)[N][4], const sight &seen, float scale_log2, softmax &state, float (&keep)[2])
+// Scores of keys that a row does not see become -inf.
+template <int N> DEVICE void mask_scores(float (&scores)[N][4], const sight &seen)
 {
-    if (!seen.all)
-        for (uint32_t n = 0; n < N; n++)
-            for (uint32_t i = 0; i < 4; i++)
-                scores[n][i] = is_seen(seen, n, i) ? scores[n][i] : -INFINITY;
-#pragma unroll
-    for (uint32_t half = 0; half < 2; half++) {
-        float maximum = state.maximum[half];
-#pragma unroll
-        for (uint32_t n = 0; n < N; n++)
-            maximum = fmaxf(maximum, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
-        maximum = row_max(maximum);
-        // A row that has seen nothing yet: weights of 0, not e^(-inf + inf).
-        const float base = maximum == -INFINITY ? 0 : maximum * scale_log2;
-        keep[half] = exp2_fast(multiply_add(state.maximum[half], scale_log2, -base));
-        float sum = 0;
-#pragma unroll
-        for (uint32_t n = 0; n < N; n++)
-            for (uint32_t i = 2 * half; i < 2 * half + 2; i++) {
-                scores[n][i] = exp2_fast(multiply_add(scores[n][i], scale_log2, -base));
-                sum += scores[n][i];
-            }
-        state.sum[half] = state.sum[half] * keep[half] + sum;
-        state.maximum[half] = maximum;
-    }
+    if (seen.all)
+        return;
+    for (uint32_t n = 0; n < N; n++)
+        for (uint32_t i = 0; i < 4; i++)
+            scores[n][i] = is_seen(seen, n, i) ? scores[n][i] : -INFINITY;
 }
 
 template <class T, int DIM> KERNEL(forward_shape<DIM>::THREADS, forward_shape<DIM>::BLOCKS) forward(const problem p)
@@ -63,7 +33,7 @@ template <class T, int DIM> KERNEL(forward_shape<DIM>::THREADS, forward_shape<DI
     using shape = forward_shape<DIM>;
     const query_tile tile = query_tile_of<shape::ROWS>(p, block_index());
     const uint32_t q = shared_memory(), stages = q + tile_bytes<DIM>(shape::ROWS);
-    const uint32_t lane = lane_index(), warp_row = thread_index() / 32 * 16, row = tile.row + warp_row;
+    const uint32_t warp_row = thread_index() / 32 * 16, row = tile.row + warp_row;
     const uint32_t last_row = tile.row + tile.rows - 1;
     const float scale_log2 = p.scale * LOG2_E;
 
@@ -102,7 +72,8 @@ template <class T, int DIM> KERNEL(forward_shape<DIM>::THREADS, forward_shape<DI
             const uint32_t k = stages + stage * shape::STAGE;
             float scores[shape::COLUMNS / 8][4], keep[2];
             product<T, DIM, shape::COLUMNS>(scores, q, warp_row, k);
-            weigh_scores(scores, seen, scale_log2, state, keep);
+            mask_scores(scores, seen);
+            take_weights(scores, scale_log2, state, keep);
 #pragma unroll
             for (uint32_t n = 0; n < DIM / 8; n++)
                 for (uint32_t i = 0; i < 4; i++)
@@ -116,14 +87,7 @@ template <class T, int DIM> KERNEL(forward_shape<DIM>::THREADS, forward_shape<DI
     block_sync();
 
     float factor[2];
-    for (uint32_t half = 0; half < 2; half++) {
-        const float sum = row_sum(state.sum[half]);
-        const uint32_t own = row + lane / 4 + 8 * half;
-        factor[half] = sum == 0 ? 0 : 1 / sum;
-        if (lane % 4 == 0 && own <= last_row)
-            global_store(p.lse_out.at(own, tile.item, tile.head, 1),
-                         sum == 0 ? -INFINITY : state.maximum[half] * p.scale + logf(sum));
-    }
+    finish_rows(p, tile, row, last_row, state, factor);
     store_rows<T, DIM>(p.o.at(row, tile.item, tile.head, DIM), p.o.strides.row, row > last_row ? 0 : last_row + 1 - row,
                        sums, factor, q, warp_row);
 }
@@ -140,6 +104,12 @@ template <class T> static int launch_dtype(const cuda_call *call, const problem 
     return call->head_dim == 64    ? launch_forward<T, 64>(call, p, stream)
            : call->head_dim == 128 ? launch_forward<T, 128>(call, p, stream)
                                    : launch_forward<T, 256>(call, p, stream);
+}
+
+int load_forward()
+{
+    return load_kernels(forward<bf16, 64>, forward<bf16, 128>, forward<bf16, 256>, forward<fp16, 64>,
+                        forward<fp16, 128>, forward<fp16, 256>);
 }
 
 int cuda_attention_forward(const cuda_call *call, void *o, float *lse, void *stream)

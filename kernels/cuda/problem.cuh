@@ -39,6 +39,21 @@ DEVICE uint32_t lesser(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+// The first row whose number is at least `bound`; `rows` where none is. Numbers never fall. For the whole block: each
+// round narrows the search to one of as many stretches as there are threads.
+template <int THREADS> DEVICE uint32_t first_row_at_least(const int32_t *numbers, uint32_t rows, int32_t bound)
+{
+    uint32_t low = 0, high = rows;
+    while (low < high) {
+        const uint32_t stretch = (high - low - 1) / THREADS + 1;
+        const uint64_t last = low + (uint64_t)stretch * thread_index() + stretch - 1;
+        const uint32_t below = block_count(last < high && global_load(&numbers[last < high ? last : low]) < bound);
+        low += below * stretch;
+        high = lesser(high, low + stretch - 1);
+    }
+    return low;
+}
+
 // A tile of queries of one head and item: what a thread block of the forward and the dQ kernel is for. Blocks of one
 // head follow each other, the last rows first: under a causal mask these have the most to do.
 struct query_tile {
@@ -132,7 +147,10 @@ DEVICE bool is_seen(const sight &seen, uint32_t n, uint32_t i)
     return column >= seen.from[i / 2] && column < seen.to[i / 2];
 }
 
-// ---- on the host: a call's rules, and its form for the kernels ----
+// ---- on the host: loading, a call's rules, and its form for the kernels ----
+
+// Of forward.cu; the others are backward.cuh's.
+int load_forward();
 
 static inline problem problem_of(const cuda_call *call)
 {

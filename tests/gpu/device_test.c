@@ -42,20 +42,50 @@ static void long_blocks_agree_and_repeat(void **state)
     }
 }
 
+static void kernels_are_loaded(void **state)
+{
+    (void)state;
+    assert_int_equal(cuda_attention_load(), 0);
+    assert_int_equal(cuda_elements_load(), 0);
+}
+
+/* Further than CUDA's own copies of rows go. */
+static void rows_far_apart_are_copied(void **state)
+{
+    (void)state;
+    const size_t pitch = ((size_t)1 << 31) + 512;
+    void *far, *near;
+    char numbers[32], back[32] = "";
+    if (cuda_allocate(&far, pitch + 16))
+        skip();
+    for (size_t i = 0; i < sizeof numbers; i++)
+        numbers[i] = (char)i;
+    assert_int_equal(cuda_allocate(&near, sizeof numbers), 0);
+    assert_int_equal(cuda_write(near, numbers, sizeof numbers), 0);
+    assert_int_equal(cuda_copy_rows(far, pitch, near, 16, 16, 2, NULL), 0);
+    assert_int_equal(cuda_fill(near, 0, sizeof numbers, NULL), 0);
+    assert_int_equal(cuda_copy_rows(near, 16, far, pitch, 16, 2, NULL), 0);
+    assert_int_equal(cuda_wait(), 0);
+    assert_int_equal(cuda_read(back, near, sizeof back), 0);
+    assert_memory_equal(back, numbers, sizeof back);
+    assert_int_equal(cuda_release(far), 0);
+    assert_int_equal(cuda_release(near), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CUDA_CASES,
         CUDA_ELEMENT_CASES,
         cmocka_unit_test(long_blocks_agree_and_repeat),
+        cmocka_unit_test(kernels_are_loaded),
+        cmocka_unit_test(rows_far_apart_are_copied),
     };
-    if (cuda_devices() == 0) {
+    if (cuda_devices(NULL, 0) == 0) {
         printf("no GPU here\n");
         return 77;
     }
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    for (int t = 0; t < TENSORS; t++)
-        if (worst[0][t] > 0)
-            printf("largest error of %s: bf16 %.2g, fp16 %.2g\n", tensor_names[t], worst[0][t], worst[1][t]);
+    print_worst();
     return failed;
 }

@@ -1,17 +1,31 @@
 /* cuda_scene.h - one attention problem, its answer in double precision, and its answer by the CUDA kernels, from any
  * partition of its positions into query blocks and key buffers, of lanes inside larger tensors. */
-#ifndef CPSIM_TESTS_KERNELS_CUDA_SCENE_H
-#define CPSIM_TESTS_KERNELS_CUDA_SCENE_H
+#ifndef CPSIM_TESTS_GPU_CUDA_SCENE_H
+#define CPSIM_TESTS_GPU_CUDA_SCENE_H
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cuda/attention_cuda.h"
-#include "kernels/cuda/memory.h"
+#include "kernels/cuda/runtime.h"
 #include "kernels/reference.h"
 #include "kernels/runs.h"
 #include "models/base/memory.h"
+
+/* The family of kernels that is tested: who includes this may have named another. */
+#ifndef CUDA_FAMILY
+static inline int family_forward(const struct cuda_call *call, void *o, float *lse, void *stream)
+{
+    return cuda_attention_forward(call, o, lse, stream);
+}
+
+static inline int family_backward(const struct cuda_call *call, const void *d_o, const float *lse, const float *delta,
+                                  void *dq, void *stream)
+{
+    return cuda_attention_backward(call, d_o, lse, delta, dq, stream);
+}
+#endif
 
 /* ---- numbers as they are stored ---- */
 
@@ -381,8 +395,7 @@ static inline void scene_block(struct scene *s, const struct attention_rows *que
         tensor_poison(&part);
         tensor_poison(&part_lse);
         assert_int_equal(
-            cuda_attention_forward(&call, scene_array(s, O, &part).first, scene_array(s, LSE, &part_lse).first, NULL),
-            0);
+            family_forward(&call, scene_array(s, O, &part).first, scene_array(s, LSE, &part_lse).first, NULL), 0);
         assert_int_equal(cuda_merge(extent, scene_array(s, O, &part), scene_array(s, LSE, &part_lse),
                                     scene_array(s, O, &a), scene_array(s, LSE, &m), scene_array(s, LSE, &l), b == 0,
                                     NULL),
@@ -403,9 +416,8 @@ static inline void scene_block(struct scene *s, const struct attention_rows *que
             tensor_poison(&buffers->dk[i]);
             tensor_poison(&buffers->dv[i]);
         }
-        assert_int_equal(cuda_attention_backward(&call, scene_array(s, D_O, &d_o).first,
-                                                 scene_array(s, LSE, &lse).first, scene_array(s, LSE, &delta).first,
-                                                 scene_array(s, DQ, &dq).first, NULL),
+        assert_int_equal(family_backward(&call, scene_array(s, D_O, &d_o).first, scene_array(s, LSE, &lse).first,
+                                         scene_array(s, LSE, &delta).first, scene_array(s, DQ, &dq).first, NULL),
                          0);
         assert_int_equal(cuda_accumulate(extent, scene_array(s, DQ, &dq_sum), scene_array(s, DQ, &dq), b == 0, NULL),
                          0);

@@ -1,11 +1,14 @@
 /* emulated_device.h - what kernels/cuda/device.cuh gives to kernels, on a host: see emulation.cpp. */
-#ifndef CPSIM_TESTS_EMULATED_DEVICE_H
-#define CPSIM_TESTS_EMULATED_DEVICE_H
+#ifndef CPSIM_TESTS_GPU_EMULATED_DEVICE_H
+#define CPSIM_TESTS_GPU_EMULATED_DEVICE_H
 
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <type_traits>
+
+#include "emulated_launch.h"
 
 #define DEVICE inline
 #define HOST_DEVICE constexpr
@@ -39,10 +42,24 @@ template <class T> void global_store(T *to, T value)
     memcpy(to, &value, sizeof value);
 }
 
+/* Blocks run one after the other: whoever is to set the flag would never have a turn. */
+inline bool wait_for_flag(const uint32_t *flag, uint32_t polls)
+{
+    emulation_check_global(flag, sizeof *flag, sizeof *flag, "load");
+    return polls > 0;
+}
+
 /* Address in the block's shared memory, checked in the same way. */
 unsigned char *emulation_shared(uint32_t at, size_t size);
 
 uint32_t shared_memory();
+
+/* As on compute capability 9.0. */
+inline int shared_memory_most(size_t *bytes)
+{
+    *bytes = 227 * 1024;
+    return 0;
+}
 
 template <class T> T emulation_shared_load(uint32_t at)
 {
@@ -215,18 +232,22 @@ template <class T> void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t
 
 /* ---- launches ---- */
 
-/* Runs the blocks one after the other. 0, or an error number after a message on standard error. */
-int emulation_run(uint64_t blocks, uint32_t threads, size_t shared_bytes, void (*body)(const void *context),
-                  const void *context);
+/* They are all here already. */
+template <class... K> int load_kernels(K...)
+{
+    return 0;
+}
 
 template <class... P, class... A>
 int launch(void (*kernel)(P...), uint64_t blocks, uint32_t threads, size_t shared_bytes, void *stream,
            const A &...arguments)
 {
-    (void)stream; /* all that is queued is done at once */
-    const auto body = [&] { kernel(arguments...); };
-    return emulation_run(
-        blocks, threads, shared_bytes, [](const void *context) { (*(decltype(body) *)context)(); }, &body);
+    const auto body = [kernel, arguments...] { kernel(arguments...); }; /* copies, for it runs later */
+    static_assert(std::is_trivially_copyable<decltype(body)>::value && alignof(decltype(body)) <= CONTEXT_ALIGNMENT,
+                  "kernels' arguments are plain");
+    return emulation_launch(
+        stream, blocks, threads, shared_bytes, [](const void *context) { (*(decltype(body) *)context)(); }, &body,
+        sizeof body);
 }
 
 #endif

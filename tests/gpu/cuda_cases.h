@@ -1,13 +1,13 @@
-/* cuda_cases.h - the tests of the CUDA kernels, for an emulated GPU (cuda_emulation_test.c) and for a real one
- * (cuda_device_test.c).
+/* cuda_cases.h - the tests of the CUDA kernels, for an emulated GPU (kernels_test.c) and for a real one
+ * (device_test.c).
  *
  * Bounds, of the error's norm over the tensor's norm. Inputs are exact in both dtypes. O and the gradients are rounded
  * once (bf16: 2^-9 at most, 1.1e-3 of the norm), and so are the weights, and dS, that go into products: 3e-3 in all,
  * and of dQ, dK, dV summed over calls in bf16 a little more. 1e-2 is allowed, 2e-3 of fp16, which has 3 bits more; and
  * 1e-3 of an LSE, whose scores and sums are fp32. A wrong mask row or a lost tile costs far more.
  */
-#ifndef CPSIM_TESTS_KERNELS_CUDA_CASES_H
-#define CPSIM_TESTS_KERNELS_CUDA_CASES_H
+#ifndef CPSIM_TESTS_GPU_CUDA_CASES_H
+#define CPSIM_TESTS_GPU_CUDA_CASES_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,10 +16,18 @@
 // clang-format off
 #include <cmocka.h>
 // clang-format on
+#include <stdio.h>
 
 #include "cuda_scene.h"
 
 static double worst[2][TENSORS]; /* by dtype: bf16, fp16 */
+
+static void print_worst(void)
+{
+    for (int t = 0; t < TENSORS; t++)
+        if (worst[0][t] > 0)
+            printf("largest error of %s: bf16 %.2g, fp16 %.2g\n", tensor_names[t], worst[0][t], worst[1][t]);
+}
 
 static struct attention_rows run_of(uint64_t first, uint64_t stride, uint64_t count)
 {
@@ -259,10 +267,10 @@ static inline void rows_that_see_nothing_give_zero(void **state)
             .n_keys = 1,
         };
         const struct cuda_extent extent = {ROWS, 1, 1, (uint32_t)s.dim};
-        assert_int_equal(cuda_attention_forward(&call, o.device, lse.device, NULL), 0);
+        assert_int_equal(family_forward(&call, o.device, lse.device, NULL), 0);
         assert_int_equal(
             cuda_delta(extent, tensor_array(&o, 0, 0), tensor_array(&d_o, 0, 0), tensor_array(&delta, 0, 0), NULL), 0);
-        assert_int_equal(cuda_attention_backward(&call, d_o.device, lse.device, delta.device, dq.device, NULL), 0);
+        assert_int_equal(family_backward(&call, d_o.device, lse.device, delta.device, dq.device, NULL), 0);
         tensor_fetch(&o);
         tensor_fetch(&lse);
         tensor_fetch(&dq);
@@ -287,7 +295,7 @@ static inline void rows_that_see_nothing_give_zero(void **state)
         tensor_poison(&o);
         tensor_poison(&lse);
         call.n_keys = 0;
-        assert_int_equal(cuda_attention_forward(&call, o.device, lse.device, NULL), 0);
+        assert_int_equal(family_forward(&call, o.device, lse.device, NULL), 0);
         tensor_fetch(&o);
         tensor_fetch(&lse);
         for (size_t row = 0; row < ROWS; row++)
@@ -365,17 +373,16 @@ static inline void calls_that_break_the_rules_are_refused(void **state)
     bad[6].scale = 0;
     bad[7].device_keys = NULL;
     bad[8].group_offset = 2;
-    assert_int_equal(cuda_attention_forward(&good, t.device, numbers.device, NULL), 0);
-    assert_int_equal(cuda_attention_backward(&good, t.device, numbers.device, numbers.device, t.device, NULL), 0);
+    assert_int_equal(family_forward(&good, t.device, numbers.device, NULL), 0);
+    assert_int_equal(family_backward(&good, t.device, numbers.device, numbers.device, t.device, NULL), 0);
     for (size_t i = 0; i < CASES; i++) {
-        assert_int_equal(cuda_attention_forward(&bad[i], t.device, numbers.device, NULL), CUDA_INVALID);
-        assert_int_equal(cuda_attention_backward(&bad[i], t.device, numbers.device, numbers.device, t.device, NULL),
+        assert_int_equal(family_forward(&bad[i], t.device, numbers.device, NULL), CUDA_INVALID);
+        assert_int_equal(family_backward(&bad[i], t.device, numbers.device, numbers.device, t.device, NULL),
                          CUDA_INVALID);
     }
     struct cuda_call other = good;
     other.dkv_dtype = DTYPE_FP16;
-    assert_int_equal(cuda_attention_backward(&other, t.device, numbers.device, numbers.device, t.device, NULL),
-                     CUDA_INVALID);
+    assert_int_equal(family_backward(&other, t.device, numbers.device, numbers.device, t.device, NULL), CUDA_INVALID);
     struct cuda_array wrong = tensor_array(&t, 0, 0);
     assert_int_equal(cuda_delta((struct cuda_extent){0}, wrong, wrong, wrong, NULL), CUDA_INVALID);
     wrong.dtype = DTYPE_FP64;

@@ -8,8 +8,10 @@
  * - shared memory read before it was written: it is NaN when a block starts;
  * - asynchronous copies not waited for: their target is NaN until the thread that asked for them waits, also where it
  *   overwrites what others still read; stores to where one is on its way;
- * - lanes of a warp that do different things together, barriers that some threads never reach.
- * A kernel that does wrong is given up; its launch returns an error.
+ * - lanes of a warp that do different things together, barriers that some threads never reach;
+ * - of what Hopper GPUs have besides, what emulated_hopper.cpp and emulated_wgmma.cpp say.
+ * A kernel that does wrong is given up; the error sticks (emulated_runtime.h). One kernel runs at a time, from its
+ * first block to its last, in whichever of the host's threads has its turn (emulated_streams.cpp).
  */
 #undef _FORTIFY_SOURCE /* jumps between stacks are meant */
 #include "kernels/cuda/device.cuh"
@@ -21,7 +23,7 @@
 #include <ucontext.h>
 
 #include "emulation.h"
-#include "kernels/cuda/memory.h"
+#include "emulation_parts.h"
 
 #define WARP 32
 #define THREADS_MAX 1024
@@ -35,7 +37,7 @@
 #define ADDRESS_SANITIZER 1 /* it must see every change of stacks: it follows swapcontext, not jumps */
 #endif
 
-enum state { READY, TOGETHER, AT_BARRIER, DONE };
+enum state { READY, TOGETHER, AT_BARRIER, WAITING, DONE };
 
 struct copy {
     uint32_t to, bytes, group;
@@ -50,20 +52,19 @@ struct thread {
     enum state state;
     emulation_operation *operation; /* TOGETHER */
     void *operand;
-    bool yes; /* AT_BARRIER */
+    bool yes;                   /* AT_BARRIER */
+    emulation_condition *ready; /* WAITING */
+    const void *context;
+    const char *what;
+    uint32_t number;
     struct copy copies[COPIES_MAX];
     uint32_t n_copies, group; /* group: number of the one that is being made */
     unsigned char *stack;
 };
 
-struct allocation {
-    unsigned char *memory;
-    size_t bytes;
-};
-
 static struct {
     struct thread threads[THREADS_MAX];
-    uint32_t n_threads, current, order, turn;
+    uint32_t n_threads, current, order, turn, chance, late_warp, late_rounds;
     uint64_t block;
     uint32_t barrier_count;
     void (*body)(const void *context);
@@ -74,8 +75,8 @@ static struct {
     ucontext_t scheduler;
     jmp_buf scheduler_resume;
     bool failed;
-    struct allocation *allocations;
-    size_t n_allocations, last_found;
+    int number;                                   /* of the device whose memory the kernel may touch */
+    const unsigned char *found_first, *found_end; /* where the latest access was */
 } device;
 
 /* ---- turns ---- */
@@ -114,15 +115,28 @@ static void give_turn(uint32_t number)
 }
 
 /* Says what is wrong; a thread that says it never runs again. */
+static void say(const char *format, va_list arguments)
+{
+    fprintf(stderr, "emulation: block %llu, thread %u: ", (unsigned long long)device.block, device.current);
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\n");
+    device.failed = true;
+}
+
 static void fail(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "emulation: block %llu, thread %u: ", (unsigned long long)device.block, device.current);
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, "\n");
+    say(format, arguments);
     va_end(arguments);
-    device.failed = true;
+}
+
+void emulation_blame(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
 }
 
 static struct thread *running()
@@ -137,6 +151,34 @@ static struct thread *running()
         for (;;)                                                                                                       \
             to_scheduler(running());                                                                                   \
     } while (0)
+
+void emulation_fail(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+    for (;;)
+        to_scheduler(running());
+}
+
+void emulation_await(emulation_condition *ready, const void *context, const char *what, uint32_t number)
+{
+    struct thread *thread = running();
+    if (ready(context))
+        return;
+    thread->state = WAITING;
+    thread->ready = ready;
+    thread->context = context;
+    thread->what = what;
+    thread->number = number;
+    to_scheduler(thread);
+}
+
+uint32_t emulation_threads()
+{
+    return device.n_threads;
+}
 
 uint32_t thread_index()
 {
@@ -203,20 +245,41 @@ float warp_xor(float value, uint32_t mask)
 
 /* ---- memory ---- */
 
+bool emulation_is_global(const void *address, size_t size)
+{
+    const uintptr_t at = (uintptr_t)address;
+    return (at >= (uintptr_t)device.found_first && at + size <= (uintptr_t)device.found_end) ||
+           emulation_find(device.number, address, size, &device.found_first, &device.found_end);
+}
+
 void emulation_check_global(const void *address, size_t size, size_t alignment, const char *what)
 {
     const uintptr_t at = (uintptr_t)address;
     if (at % alignment != 0)
         FAIL("%s of %zu bytes at a multiple of %zu only", what, size, (size_t)(at & -at));
-    for (size_t i = 0; i < device.n_allocations; i++) {
-        const size_t n = (device.last_found + i) % device.n_allocations;
-        const uintptr_t first = (uintptr_t)device.allocations[n].memory;
-        if (at >= first && at + size <= first + device.allocations[n].bytes) {
-            device.last_found = n;
-            return;
-        }
-    }
-    FAIL("%s of %zu bytes outside all memory", what, size);
+    if (!emulation_is_global(address, size))
+        FAIL("%s of %zu bytes outside all memory of the device", what, size);
+}
+
+unsigned char *emulation_shared_range(uint32_t at, size_t size)
+{
+    if (at >= SHARED_BASE && at + size <= SHARED_BASE + device.shared_bytes)
+        return device.shared + (at - SHARED_BASE);
+    fail("%zu bytes at %d of %zu of shared memory", size, (int)at - SHARED_BASE, device.shared_bytes);
+    return NULL;
+}
+
+bool emulation_is_awaited(uint32_t at, uint32_t bytes)
+{
+    for (uint32_t word = (at - SHARED_BASE) / 4; word < (at - SHARED_BASE + bytes) / 4; word++)
+        if (device.awaited[word])
+            return true;
+    return false;
+}
+
+void emulation_set_awaited(uint32_t at, uint32_t bytes, bool awaited)
+{
+    memset(&device.awaited[(at - SHARED_BASE) / 4], awaited, bytes / 4);
 }
 
 unsigned char *emulation_shared(uint32_t at, size_t size)
@@ -244,6 +307,7 @@ void emulation_shared_store(uint32_t at, uint32_t word)
     if (device.awaited[(at - SHARED_BASE) / 4])
         FAIL("a store to shared memory that a copy is on its way to, at %u", at - SHARED_BASE);
     memcpy(to, &word, sizeof word);
+    emulation_hopper_stored(at, sizeof word);
 }
 
 uint32_t shared_memory()
@@ -342,7 +406,7 @@ uint32_t emulation_pack_half(float value)
 
 /* ---- blocks ---- */
 
-void emulation_order(uint32_t order)
+void emulation_turns(uint32_t order)
 {
     device.order = order;
 }
@@ -351,6 +415,12 @@ void emulation_order(uint32_t order)
 static uint32_t in_order(uint32_t i, uint32_t count)
 {
     return (i ^ (device.order * 2654435761u + device.turn * device.order) >> 7) % count;
+}
+
+uint32_t emulation_pick(uint32_t count)
+{
+    device.chance = device.chance * 1664525 + 1013904223;
+    return device.order ? (device.chance >> 16) % count : 0;
 }
 
 /* Gives turns to the warp's threads until all wait for the block or are done. */
@@ -362,6 +432,9 @@ static bool run_warp(uint32_t first)
         device.turn++;
         for (uint32_t i = 0; i < WARP; i++) {
             const uint32_t number = first + in_order(i, WARP);
+            struct thread *thread = &device.threads[number];
+            if (thread->state == WAITING && thread->ready(thread->context))
+                thread->state = READY;
             if (device.threads[number].state != READY)
                 continue;
             ready++;
@@ -378,12 +451,17 @@ static bool run_warp(uint32_t first)
         }
         if (together == WARP) {
             device.threads[first].operation(operands);
+            if (device.failed)
+                return false;
             for (uint32_t i = 0; i < WARP; i++)
                 device.threads[first + i].state = READY;
             continue;
         }
+        uint32_t elsewhere = 0; /* lanes that may come yet */
         for (uint32_t i = 0; i < WARP; i++)
-            if (device.threads[first + i].state == TOGETHER) {
+            elsewhere += device.threads[first + i].state == WAITING;
+        for (uint32_t i = 0; i < WARP; i++)
+            if (device.threads[first + i].state == TOGETHER && elsewhere == 0) {
                 device.current = first + i;
                 fail("lanes of a warp part where they should work together");
                 return false;
@@ -409,30 +487,68 @@ static __attribute__((noinline)) void start_thread(struct thread *thread)
 
 static void start_block()
 {
+    emulation_hopper_begin();
+    emulation_wgmma_begin();
     memset(device.shared, 0xff, device.shared_bytes);
     memset(device.awaited, 0, sizeof device.awaited);
     for (uint32_t i = 0; i < device.n_threads; i++)
         start_thread(&device.threads[i]);
 }
 
+/* Nothing goes on any more: tells what each wait is for, once. */
+static void say_what_is_waited_for(uint32_t waiting, uint32_t done)
+{
+    fail("%u threads are at a barrier and %u at their end", waiting, done);
+    for (uint32_t i = 0; i < device.n_threads; i++) {
+        const struct thread *thread = &device.threads[i];
+        bool said = thread->state != WAITING;
+        uint32_t alike = 0;
+        for (uint32_t j = 0; j < device.n_threads; j++)
+            if (device.threads[j].state == WAITING && device.threads[j].what == thread->what &&
+                device.threads[j].number == thread->number) {
+                said = said || j < i;
+                alike++;
+            }
+        if (!said)
+            fprintf(stderr, "  %u threads, %u the first, wait for %s %u\n", alike, i, thread->what, thread->number);
+    }
+}
+
+/* One warp at a time has no turn in some rounds, so that others get far ahead of it. */
+static void choose_late_warp()
+{
+    if (device.late_rounds > 0)
+        device.late_rounds--;
+    else {
+        device.late_warp = emulation_pick(device.n_threads / WARP);
+        device.late_rounds = emulation_pick(24);
+    }
+}
+
 static void run_block()
 {
     start_block();
+    device.chance = device.order;
+    device.late_rounds = 0;
     for (;;) {
+        bool ran = false;
         uint32_t waiting = 0, done = 0, count = 0;
         const uint32_t warps = device.n_threads / WARP;
         uint32_t places = 1;
         while (places < warps)
             places *= 2;
         device.turn++;
+        choose_late_warp();
         const uint32_t turn = device.turn;
         for (uint32_t i = 0; i < places; i++) {
             const uint32_t kept = device.turn;
             device.turn = turn;
             const uint32_t warp = in_order(i, places);
             device.turn = kept;
-            if (warp < warps)
-                run_warp(warp * WARP);
+            if (warp == device.late_warp && device.late_rounds > 0)
+                ran = true; /* it will have its turn in another round */
+            else if (warp < warps)
+                ran = run_warp(warp * WARP) || ran;
             if (device.failed)
                 return;
         }
@@ -441,10 +557,16 @@ static void run_block()
             done += device.threads[i].state == DONE;
             count += device.threads[i].state == AT_BARRIER && device.threads[i].yes;
         }
-        if (done == device.n_threads)
+        if (done == device.n_threads) {
+            emulation_hopper_end();
+            emulation_wgmma_end();
             return;
+        }
         if (waiting < device.n_threads) {
-            fail("%u threads are at a barrier and %u at their end", waiting, done);
+            if (emulation_hopper_progress(!ran) || ran)
+                continue;
+            if (!device.failed)
+                say_what_is_waited_for(waiting, done);
             return;
         }
         device.barrier_count = count;
@@ -453,11 +575,17 @@ static void run_block()
     }
 }
 
-int emulation_run(uint64_t blocks, uint32_t threads, size_t shared_bytes, void (*body)(const void *context),
+bool emulation_can_run(uint64_t blocks, uint32_t threads, size_t shared_bytes)
+{
+    return threads > 0 && threads <= THREADS_MAX && threads % WARP == 0 && shared_bytes <= SHARED_MAX &&
+           blocks <= INT32_MAX;
+}
+
+int emulation_run(int number, uint64_t blocks, uint32_t threads, size_t shared_bytes, void (*body)(const void *context),
                   const void *context)
 {
-    if (threads == 0 || threads > THREADS_MAX || threads % WARP != 0 || shared_bytes > SHARED_MAX || blocks > INT32_MAX)
-        return 1; /* cudaErrorInvalidValue */
+    device.number = number;
+    device.found_first = device.found_end = NULL;
     device.n_threads = threads;
     device.shared_bytes = shared_bytes;
     device.body = body;
@@ -466,58 +594,4 @@ int emulation_run(uint64_t blocks, uint32_t threads, size_t shared_bytes, void (
     for (device.block = 0; device.block < blocks && !device.failed; device.block++)
         run_block();
     return device.failed ? ERROR_ILLEGAL : 0;
-}
-
-/* ---- kernels/cuda/memory.h ---- */
-
-int cuda_devices(void)
-{
-    return 1;
-}
-
-int cuda_allocate(void **memory, size_t bytes)
-{
-    device.allocations =
-        (struct allocation *)realloc(device.allocations, (device.n_allocations + 1) * sizeof *device.allocations);
-    unsigned char *got = (unsigned char *)aligned_alloc(256, (bytes + 255) / 256 * 256);
-    if (!device.allocations || !got)
-        abort();
-    memset(got, 0xff, bytes);
-    device.allocations[device.n_allocations++] = allocation{got, bytes};
-    *memory = got;
-    return 0;
-}
-
-int cuda_release(void *memory)
-{
-    for (size_t i = 0; memory && i < device.n_allocations; i++)
-        if (device.allocations[i].memory == memory) {
-            device.allocations[i] = device.allocations[--device.n_allocations];
-            device.last_found = 0;
-            free(memory);
-            return 0;
-        }
-    return memory ? 1 : 0;
-}
-
-int cuda_write(void *to, const void *host, size_t bytes)
-{
-    memcpy(to, host, bytes);
-    return 0;
-}
-
-int cuda_read(void *host, const void *from, size_t bytes)
-{
-    memcpy(host, from, bytes);
-    return 0;
-}
-
-int cuda_wait(void)
-{
-    return 0;
-}
-
-const char *cuda_error_text(int error)
-{
-    return error == 0 ? "no error" : error == 1 ? "invalid argument" : "the emulated kernel did wrong";
 }

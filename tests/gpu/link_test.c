@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "kernels/cuda/attention_cuda.h"
-#include "kernels/cuda/memory.h"
+#include "kernels/cuda/runtime.h"
 
 /* Whether a file whose path has `name` in it is mapped into this process. */
 static bool is_loaded(const char *name)
@@ -40,7 +40,7 @@ static void a_missing_gpu_is_an_error_with_a_name(void **state)
 {
     (void)state;
     void *memory = NULL;
-    if (cuda_devices() > 0)
+    if (cuda_devices(NULL, 0) > 0)
         skip();
     const int error = cuda_allocate(&memory, 256);
     assert_int_not_equal(error, 0);

@@ -1,8 +1,8 @@
 /* cuda_element_cases.h - the steps on each number or lane alone, of the CUDA kernels, against their formulas in double
  * precision: dims that fill whole vectors and that do not, arrays with padding (misaligned vectors) and without, lanes
  * inside larger arrays, empty parts. */
-#ifndef CPSIM_TESTS_KERNELS_CUDA_ELEMENT_CASES_H
-#define CPSIM_TESTS_KERNELS_CUDA_ELEMENT_CASES_H
+#ifndef CPSIM_TESTS_GPU_CUDA_ELEMENT_CASES_H
+#define CPSIM_TESTS_GPU_CUDA_ELEMENT_CASES_H
 
 #include "cuda_scene.h"
 
