@@ -69,7 +69,7 @@ struct session {
     struct recorder recorder;
     struct slowdown slowdown;
     struct device_turns turns;
-    struct event *waiting; /* [instance]: the kernel that waits for its turn */
+    struct event *waiting; /* [compute_stream_index]: the kernel that waits for its turn */
     struct heap heap;
 };
 
@@ -132,12 +132,14 @@ static bool ends_local(struct session *session, struct event *event)
         if (device_turns_launched(&session->turns, instance, stream))
             begin_work(session, event, event->at);
         else
-            session->waiting[instance] = *event;
+            session->waiting[compute_stream_index(instance, stream)] = *event;
         return false;
     }
     event->moment.end = event->at;
-    if (stream_computes(stream) && device_turns_leave(&session->turns, instance))
-        begin_work(session, &session->waiting[instance], event->at);
+    struct turn next;
+    if (stream_computes(stream) && device_turns_leave(&session->turns, instance, &next))
+        begin_work(session, &session->waiting[compute_stream_index(next.instance, (enum stream)next.stream)],
+                   event->at);
     return true;
 }
 
@@ -172,8 +174,9 @@ static bool run(const struct simulation *simulation, struct timeline *timeline, 
     recorder_init(&session.recorder, simulation, timeline);
     slowdown_init(&session.slowdown, simulation->cost->device->transfer_slowdown,
                   execution_instances(simulation->execution));
-    device_turns_init(&session.turns, execution_instances(simulation->execution));
-    session.waiting = memory_zeroed(execution_instances(simulation->execution), sizeof *session.waiting);
+    device_turns_init(&session.turns, execution_instances(simulation->execution), simulation->placement,
+                      simulation->cost->topology->ranks_per_device);
+    session.waiting = memory_zeroed(2 * (size_t)execution_instances(simulation->execution), sizeof *session.waiting);
     timeline->unshared = true;
     double now = 0;
     for (;;) {

@@ -57,7 +57,7 @@ struct session {
     struct recorder recorder;
     struct slowdown slowdown;
     struct device_turns turns;
-    struct worker **waiting; /* [instance]: the one whose kernel waits for its turn */
+    struct worker **waiting; /* [compute_stream_index]: the one whose kernel waits for its turn */
     sg_host_t home;          /* of the workers */
     struct ends *ends;       /* of plan.paths */
     struct worker **idle;
@@ -145,7 +145,7 @@ static void compute_behind(struct session *session, struct worker *worker, enum 
     run_for(session, local.instance, fixed);
     if (!device_turns_launched(&session->turns, local.instance, stream)) {
         double launched = simgrid_get_clock();
-        session->waiting[local.instance] = worker;
+        session->waiting[compute_stream_index(local.instance, stream)] = worker;
         sg_sem_acquire(worker->work);
         moment->move += simgrid_get_clock() - launched;
     }
@@ -160,8 +160,9 @@ static void compute(struct session *session, struct worker *worker, struct momen
         compute_behind(session, worker, stream, moment);
     else
         run_for(session, local.instance, plan_seconds(&session->plan, local));
-    if (stream_computes(stream) && device_turns_leave(&session->turns, local.instance))
-        sg_sem_release(session->waiting[local.instance]->work);
+    struct turn next;
+    if (stream_computes(stream) && device_turns_leave(&session->turns, local.instance, &next))
+        sg_sem_release(session->waiting[compute_stream_index(next.instance, (enum stream)next.stream)]->work);
 }
 
 static void perform(struct session *session, struct worker *worker)
@@ -286,8 +287,10 @@ static bool run(const struct simulation *simulation, struct timeline *timeline, 
         recorder_init(&session.recorder, simulation, timeline);
         slowdown_init(&session.slowdown, simulation->cost->device->transfer_slowdown,
                       execution_instances(simulation->execution));
-        device_turns_init(&session.turns, execution_instances(simulation->execution));
-        session.waiting = memory_zeroed(execution_instances(simulation->execution), sizeof(struct worker *));
+        device_turns_init(&session.turns, execution_instances(simulation->execution), simulation->placement,
+                          simulation->cost->topology->ranks_per_device);
+        session.waiting =
+            memory_zeroed(2 * (size_t)execution_instances(simulation->execution), sizeof(struct worker *));
         struct task task;
         while (take_next(&session, &task))
             hire(&session, task);

@@ -145,6 +145,14 @@ static const struct key_spec cluster_keys[] = {
      .fallback = "",
      .form = "a kernel of that profile",
      .help = "attention kernel; the profile's default if not given"},
+    {.name = "ranks_per_device",
+     .type = KEY_COUNT32,
+     .offset = offsetof(struct topology, ranks_per_device),
+     .fallback = "1",
+     .minimum = 1,
+     .maximum = TOPOLOGY_GPUS_MAX,
+     .form = "a whole number such as 2",
+     .help = "so many members of the first level are ranks on one device: kernels take turns, memory is divided"},
 };
 
 static const char *const attach_words[] = {"rail", "node", NULL};
@@ -326,6 +334,11 @@ static bool read_document(struct topology *topology, struct diagnostics *diag)
     if (ok && !topology_count(topology))
         ok = ini_document_complain(document, NULL, NULL, diag, "the levels make more than %" PRIu64 " GPUs",
                                    TOPOLOGY_GPUS_MAX);
+    if (ok && topology->n_levels && topology->levels[0].size % topology->ranks_per_device)
+        ok = topology_complain(topology, "ranks_per_device", diag,
+                               "ranks_per_device = %" PRIu32 " does not divide the %" PRIu32
+                               " members of level '%s', expected all devices to have as many",
+                               topology->ranks_per_device, topology->levels[0].size, topology->levels[0].name);
     return ok;
 }
 

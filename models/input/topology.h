@@ -75,6 +75,9 @@ struct topology {
     char *path;
     char device[200]; /* models/devices/NAME.ini, or the path of a profile */
     char kernel[32];  /* attention kernel of that profile; "" = the profile's default */
+    /* Consecutive members of the first level that are ranks on one device, as when a test runs several on the only GPU.
+     * What joins them is then no link but the device's copies. */
+    uint32_t ranks_per_device;
     struct level levels[LEVELS_MAX];
     uint32_t n_levels;
     uint64_t n_gpus; /* product of the sizes */

@@ -244,7 +244,8 @@ bool report_init(struct report *report, const struct report_input *input, struct
         .backward_seconds = timeline->phase_end[PHASE_BACKWARD] - timeline->phase_end[PHASE_FORWARD],
         .seconds_low = timeline->phase_end[PHASE_COUNT - 1],
         .seconds_high = timeline->phase_end[PHASE_COUNT - 1],
-        .device_bytes = input->cost ? input->cost->device->memory_bytes : input->device_bytes,
+        .device_bytes = input->cost ? input->cost->device->memory_bytes / input->cost->topology->ranks_per_device
+                                    : input->device_bytes,
         .ranks = memory_zeroed(timeline->n_instances, sizeof(struct rank_report)),
         .n_ranks = timeline->n_instances,
     };

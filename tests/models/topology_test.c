@@ -252,11 +252,12 @@ static void every_effective_value_is_listed_and_reads_back(void **state)
                        "[level pod]\nsize = 6\nkind = torus:3x2\nbandwidth = 1 GB/s\nlatency = 1 ms\n");
     struct listing listing = {0}, second = {0};
     topology_each_value(&t, list_value, &listing);
-    assert_string_equal(listing.text, "cluster.device=toy\nlevel node.size=2\nlevel node.kind=switch\n"
-                                      "level node.bandwidth=50000000000 B/s\nlevel node.latency=2e-06 s\n"
-                                      "level node.duplex=full\nlevel node.curve=1048576 B: 30000000000 B/s\n"
-                                      "level pod.size=6\nlevel pod.kind=torus:3x2\nlevel pod.bandwidth=1000000000 B/s\n"
-                                      "level pod.latency=0.001 s\nlevel pod.attach=rail\nlevel pod.duplex=full\n");
+    assert_string_equal(listing.text,
+                        "cluster.device=toy\ncluster.ranks_per_device=1\nlevel node.size=2\nlevel node.kind=switch\n"
+                        "level node.bandwidth=50000000000 B/s\nlevel node.latency=2e-06 s\n"
+                        "level node.duplex=full\nlevel node.curve=1048576 B: 30000000000 B/s\n"
+                        "level pod.size=6\nlevel pod.kind=torus:3x2\nlevel pod.bandwidth=1000000000 B/s\n"
+                        "level pod.latency=0.001 s\nlevel pod.attach=rail\nlevel pod.duplex=full\n");
 
     const char *overrides[32];
     size_t n = 0;

@@ -190,29 +190,61 @@ static void random_programs(struct scene *scene, uint64_t *random)
     }
 }
 
-/* Of each rank's kernels: no two work at once, and each works as long as it should. */
+/* Fails if kernels `i` of rank `r` and `k` of rank `q`, which have one device, work at once. */
+static void check_pair(const struct scene *scene, const struct outcome *outcome, uint32_t r, uint32_t i, uint32_t q,
+                       uint32_t k)
+{
+    const struct op *op = &scene->programs[r].ops[i], *other_op = &scene->programs[q].ops[k];
+    if (other_op->kind != OP_ATTEND || other_op->pairs == 0 || op->pairs == 0)
+        return;
+    struct moment moment = moment_of(outcome, r, i), other = moment_of(outcome, q, k);
+    double work = moment.move + op->q.count * 1e-9, other_work = other.move + other_op->q.count * 1e-9;
+    if (work > other_work ? work < other.end - 1e-12 : other_work < moment.end - 1e-12)
+        fail_msg("operations %u of rank %u and %u of rank %u work at once", i, r, k, q);
+}
+
+/* Of each device's kernels: no two work at once, and each works as long as it should. */
 static void check_turns(const struct scene *scene, const struct outcome *outcome)
 {
+    const uint32_t share = scene->topology.ranks_per_device;
     for (uint32_t r = 0; r < scene->ranks; r++) {
         const struct program *program = &scene->programs[r];
         for (uint32_t i = 0; i < program->n_ops; i++) {
-            const struct op *op = &program->ops[i];
-            struct moment moment = moment_of(outcome, r, i);
-            if (op->kind != OP_ATTEND)
+            if (program->ops[i].kind != OP_ATTEND)
                 continue;
-            assert_near(moment.end - moment.move, (double)op->pairs * 1e-9, 1e-6);
-            for (uint32_t k = 0; k < i; k++) {
-                if (program->ops[k].kind != OP_ATTEND || program->ops[k].pairs == 0 || op->pairs == 0)
-                    continue;
-                struct moment other = moment_of(outcome, r, k);
-                double work = moment.move + op->q.count * 1e-9,
-                       other_work = other.move + program->ops[k].q.count * 1e-9;
-                if (work > other_work ? work < other.end - 1e-12 : other_work < moment.end - 1e-12)
-                    fail_msg("operations %u and %u of rank %u work at once", k, i, r);
-            }
+            struct moment moment = moment_of(outcome, r, i);
+            assert_near(moment.end - moment.move, (double)program->ops[i].pairs * 1e-9, 1e-6);
+            for (uint32_t q = r / share * share; q <= r; q++)
+                for (uint32_t k = 0; k < (q == r ? i : scene->programs[q].n_ops); k++)
+                    check_pair(scene, outcome, r, i, q, k);
         }
     }
 }
+
+/* What ranks with a device of their own do at once, they do one after the other; launches are hidden. */
+static void ranks_of_one_device_take_turns(void **state)
+{
+    (void)state;
+    for (uint32_t share = 1; share <= 4; share *= 2) {
+        struct scene scene;
+        char text[256];
+        snprintf(text, sizeof text,
+                 "[cluster]\ndevice = toy\nranks_per_device = %u\n"
+                 "[level node]\nsize = 4\nkind = switch\nbandwidth = 1 GB/s\nlatency = 7 us\n",
+                 share);
+        scene_init(&scene, text, 4, 1);
+        for (uint32_t r = 0; r < 4; r++)
+            for (uint32_t i = 0; i < 3; i++)
+                add_kernel(&scene, r, STREAM_COMPUTE, new_buffer(&scene, r), 10, 100);
+        end_both(&scene);
+        double seconds = share == 1 ? 3 * 100 : share * 3 * 100 - (share * 3 - 1) * 10;
+        for (int e = 0; e < 2; e++)
+            assert_near(scene_seconds(both[e], &scene) * 1e9, seconds, 1e-9);
+        scene_fini(&scene);
+    }
+}
+
+#define NODE "[level node]\nsize = 3\nkind = mesh\nbandwidth = 3 GB/s\nlatency = 7 us\n"
 
 static void random_programs_run_alike_in_both_engines(void **state)
 {
@@ -221,8 +253,8 @@ static void random_programs_run_alike_in_both_engines(void **state)
         uint64_t random = seed;
         struct scene scene;
         scene_init(&scene,
-                   "[cluster]\ndevice = toy\n"
-                   "[level node]\nsize = 3\nkind = mesh\nbandwidth = 3 GB/s\nlatency = 7 us\n",
+                   seed % 4 == 0 ? "[cluster]\ndevice = toy\nranks_per_device = 3\n" NODE
+                                 : "[cluster]\ndevice = toy\n" NODE,
                    3, 1);
         random_programs(&scene, &random);
         scene.device.transfer_slowdown = seed % 3 == 0 ? 0.4 : 0;
@@ -257,6 +289,7 @@ int main(void)
         cmocka_unit_test(sums_in_other_streams_have_no_turns),
         cmocka_unit_test(each_rank_has_a_device_of_its_own),
         cmocka_unit_test(transfers_slow_kernels_of_both_streams),
+        cmocka_unit_test(ranks_of_one_device_take_turns),
         cmocka_unit_test(random_programs_run_alike_in_both_engines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
