@@ -1,21 +1,44 @@
-/* calibration.c - writes the calibration's two files, reads them back as anybody would, and tabulates it. */
+/* calibration.c - writes the calibration's files, reads them back as anybody would, and tabulates it. */
 #include "cli/calibration.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "hw/calibrate/profile_gpu.h"
 #include "hw/calibrate/profile_writer.h"
 #include "models/base/memory.h"
 #include "models/input/topology.h"
 #include "models/input/units.h"
 
-char *calibration_topology_path(const char *path)
+static char *path_beside(const char *path, const char *ending)
 {
     size_t length = strlen(path);
     bool ini = length > 4 && strcmp(path + length - 4, ".ini") == 0;
-    return memory_format("%.*s-topology.ini", (int)(ini ? length - 4 : length), path);
+    return memory_format("%.*s%s", (int)(ini ? length - 4 : length), path, ending);
+}
+
+char *calibration_topology_path(const char *path)
+{
+    return path_beside(path, "-topology.ini");
+}
+
+char *calibration_collectives_path(const char *path)
+{
+    return path_beside(path, "-collectives.csv");
+}
+
+bool calibration_check_path(const char *path, struct diagnostics *diag)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? memory_format("%.*s", (int)(slash - path + 1), path) : memory_text(".");
+    bool good = access(path, F_OK) == 0 ? access(path, W_OK) == 0 : access(folder, W_OK | X_OK) == 0;
+    if (!good)
+        diagnostics_add(diag, "cannot write '%s': %s", path, strerror(errno));
+    free(folder);
+    return good;
 }
 
 /* ---- files ---- */
@@ -54,6 +77,15 @@ static bool write_topology(const char *path, const char *device, const struct ca
         return false;
     topology_fini(&topology);
     return true;
+}
+
+static bool write_collectives(const char *path, const struct calibration *calibration, struct diagnostics *diag)
+{
+    FILE *file = fopen(path, "w");
+    bool good = file && profile_gpu_write_collectives(calibration, file);
+    if (file)
+        good = fclose(file) == 0 && good;
+    return good || diagnostics_add(diag, "cannot write '%s': %s", path, strerror(errno));
 }
 
 /* ---- what was measured ---- */
@@ -104,6 +136,36 @@ static void print_level(const struct measured_level *level, FILE *stream)
     }
 }
 
+static void print_gpu(const struct calibration *c, FILE *stream)
+{
+    const struct gpu_figures *gpu = &c->gpu;
+    const struct {
+        const char *what;
+        struct measured time;
+    } launches[] = {{"host ahead", gpu->gap},
+                    {"in a graph", gpu->graph},
+                    {"event wait", gpu->event_wait},
+                    {"executor", gpu->executor}};
+    for (size_t i = 0; i < sizeof launches / sizeof *launches; i++)
+        fprintf(stream, "%-12s %9.2f us  +- %.1f %%\n", launches[i].what, 1e6 * launches[i].time.value,
+                100 * launches[i].time.spread);
+    if (gpu->n_held_blocks)
+        fprintf(stream, "\nattention while something else holds SMs, over its time alone\n%-8s  %5s", "pass", "rows");
+    for (uint32_t i = 0; i < gpu->n_held && gpu->n_held_blocks; i++)
+        fprintf(stream, "  %4" PRIu32 " SMs", gpu->held[i]);
+    for (uint32_t b = 0; b < gpu->n_held_blocks; b++) {
+        const struct held_block *block = &gpu->held_blocks[b];
+        fprintf(stream, "\n%-8s  %5" PRIu32, block->pass == PASS_FORWARD ? "forward" : "backward", block->rows);
+        for (uint32_t i = 0; i < gpu->n_held; i++)
+            fprintf(stream, "  %8.3f", block->times[i].value / block->times[0].value);
+    }
+    if (gpu->state.sm_mhz.count)
+        fprintf(stream, "\n\nSMs at %.0f MHz while attention was measured", gpu->state.sm_mhz.median);
+    fprintf(stream, "%sbeside attention a message takes %.2f times as long +- %.1f %%\n",
+            gpu->n_held_blocks || gpu->state.sm_mhz.count ? "\n\n" : "\n", gpu->copy_slowdown.value,
+            100 * gpu->copy_slowdown.spread);
+}
+
 static void print(const struct calibration *c, FILE *stream)
 {
     static const char *const steps[STEP_COUNT] = {"merge", "finish", "delta", "accumulate", "cast"};
@@ -112,13 +174,16 @@ static void print(const struct calibration *c, FILE *stream)
             c->seconds);
     if (c->oversubscribed)
         fprintf(stream, "not a calibration: there are more ranks than cores\n");
-    fprintf(stream, "in %.0f %% of the timings a rank did not have its core all the time\n", 100 * c->disturbed);
+    if (!c->on_gpu)
+        fprintf(stream, "in %.0f %% of the timings a rank did not have its core all the time\n", 100 * c->disturbed);
     fprintf(stream, "\nlaunch       %9.2f us  +- %.1f %%\n", 1e6 * c->launch.value, 100 * c->launch.spread);
     print_rate("copy", c->copy, stream);
     for (int step = 0; step < STEP_COUNT; step++)
         print_rate(steps[step], c->steps[step], stream);
     for (uint32_t i = 0; i < c->n_levels; i++)
         print_level(&c->levels[i], stream);
+    if (c->on_gpu)
+        print_gpu(c, stream);
     if (c->ranks > 1)
         fprintf(stream, "\nwhile messages move a rank computes more slowly by %.2f +- %.2f of that time\n",
                 c->slowdown.value, c->slowdown.spread);
@@ -128,20 +193,28 @@ static void print(const struct calibration *c, FILE *stream)
     print_errors(c, true, stream);
 }
 
-bool calibration_run(const char *path, const struct calibration_settings *settings, FILE *stream, bool *speaks,
-                     struct diagnostics *diag)
+static bool write_files(const char *path, struct calibration *calibration, FILE *stream, struct diagnostics *diag)
+{
+    char *topology = calibration_topology_path(path), *collectives = calibration_collectives_path(path);
+    const bool some = calibration->gpu.n_collectives > 0;
+    bool good = write_profile(path, calibration, diag) && write_topology(topology, path, calibration, diag) &&
+                (!some || write_collectives(collectives, calibration, diag));
+    if (good && stream) {
+        print(calibration, stream);
+        fprintf(stream, "\nwritten: %s, %s%s%s\n", path, topology, some ? ", " : "", some ? collectives : "");
+    }
+    free(topology);
+    free(collectives);
+    return good;
+}
+
+bool calibration_run(const char *path, const struct calibration_settings *settings, const struct kernel_times *times,
+                     FILE *stream, bool *speaks, struct diagnostics *diag)
 {
     struct calibration *calibration = memory_zeroed(1, sizeof *calibration);
     bool good = calibrate(calibration, settings, speaks, diag);
-    if (good && *speaks) {
-        char *topology = calibration_topology_path(path);
-        good = write_profile(path, calibration, diag) && write_topology(topology, path, calibration, diag);
-        if (good && stream) {
-            print(calibration, stream);
-            fprintf(stream, "\nwritten: %s, %s\n", path, topology);
-        }
-        free(topology);
-    }
+    calibration->times = times;
+    good = good && (!*speaks || write_files(path, calibration, stream, diag));
     free(calibration);
     return good;
 }

@@ -1,11 +1,14 @@
 /* list.c - one table per kind of thing: names in a column, one line about each. */
 #include "cli/list.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/key_reference.h"
+#include "cli/text_table.h"
 #include "hw/compute.h"
+#include "hw/machine.h"
 #include "hw/transport.h"
 #include "models/base/memory.h"
 #include "models/input/data_path.h"
@@ -35,8 +38,51 @@ static bool list_computes(FILE *stream, struct diagnostics *diag)
 {
     (void)diag;
     for (const struct compute_ops *const *compute = computes; *compute; compute++)
-        fprintf(stream, "%-14s %s%s\n", (*compute)->name, (*compute)->summary, compute == computes ? " (default)" : "");
+        fprintf(stream, "%-14s %s%s\n", (*compute)->name, (*compute)->summary,
+                compute != computes ? " (default where it can run the experiment)"
+                : compute[1]        ? " (default else)"
+                                    : " (default)");
     return true;
+}
+
+/* The GPUs of this machine, or why there are none: both are answers. */
+static bool list_gpus(FILE *stream, struct diagnostics *diag)
+{
+    char reason[256];
+    int count = machine_gpus(reason, sizeof reason);
+    bool fine = true;
+    if (count == 0) {
+        fprintf(stream, "none: %s\n", reason);
+        return true;
+    }
+    struct text_table table;
+    text_table_init(&table);
+    text_table_column(&table, false, "GPU");
+    text_table_column(&table, true, "name");
+    text_table_column(&table, true, "bus");
+    text_table_column(&table, false, "memory GiB");
+    text_table_column(&table, false, "free GiB");
+    text_table_column(&table, false, "SMs");
+    text_table_column(&table, false, "capability");
+    text_table_column(&table, false, "driver's CUDA");
+    for (int i = 0; i < count; i++) {
+        struct machine_gpu gpu;
+        if (!machine_gpu_read(&gpu, i, reason, sizeof reason)) {
+            fine = diagnostics_add(diag, "GPU %d: %s", i, reason);
+            continue;
+        }
+        text_table_cell(&table, "%d", i);
+        text_table_cell(&table, "%s", gpu.name);
+        text_table_cell(&table, "%s", gpu.bus);
+        text_table_cell(&table, "%.4g", (double)gpu.memory_bytes / (1 << 30));
+        text_table_cell(&table, "%.4g", (double)gpu.free_bytes / (1 << 30));
+        text_table_cell(&table, "%" PRIu32, gpu.processors);
+        text_table_cell(&table, "%d.%d", gpu.major, gpu.minor);
+        text_table_cell(&table, "%d.%d", gpu.driver / 1000, gpu.driver % 1000 / 10);
+    }
+    text_table_print(&table, stream);
+    text_table_fini(&table);
+    return fine;
 }
 
 static bool list_transports(FILE *stream, struct diagnostics *diag)
@@ -129,6 +175,7 @@ static const struct {
     {"engines", NULL, list_engines},
     {"computes", NULL, list_computes},
     {"transports", NULL, list_transports},
+    {"gpus", NULL, list_gpus},
     {"keys", NULL, list_keys},
 };
 

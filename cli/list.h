@@ -9,7 +9,7 @@
 
 #define LIST_SUBJECTS                                                                                                  \
     "algorithms, devices, transformers, topologies, experiments, engines, computes, transports, "                      \
-    "keys"
+    "gpus, keys"
 
 bool list_knows(const char *subject);
 

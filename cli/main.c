@@ -9,6 +9,7 @@
 #include "cli/calibration.h"
 #include "cli/check.h"
 #include "cli/compare_operations.h"
+#include "cli/gpu_options.h"
 #include "cli/list.h"
 #include "cli/measured.h"
 #include "cli/options.h"
@@ -16,6 +17,7 @@
 #include "cli/prediction.h"
 #include "cli/progress.h"
 #include "cli/sweep.h"
+#include "hw/machine.h"
 #include "hw/verify/events.h"
 #include "models/base/memory.h"
 
@@ -161,8 +163,11 @@ static int events(const struct options *options, struct diagnostics *diag)
 /* Messages are printed before this process stops holding up the others, and by one process only. */
 static void end_measuring(struct measured_run *run, struct diagnostics *diag)
 {
-    if (measured_run_speaks(run))
+    if (measured_run_speaks(run)) {
+        if (*run->note)
+            fprintf(stderr, "cpsim: %s\n", run->note);
         diagnostics_print(diag, stderr, "cpsim: ");
+    }
     diagnostics_fini(diag);
     diagnostics_init(diag);
     fflush(NULL);
@@ -175,9 +180,7 @@ static int measure_here(const struct options *options, struct diagnostics *diag)
     progress_init(&progress, stderr, "measuring");
     struct measured_question question = {
         .question = question_of(options),
-        .transport = options->transport,
-        .compute = options->compute,
-        .collectives = options->collectives,
+        .hardware = options->hardware,
         .iterations = options->iterations,
         .warmup = options->warmup,
         .seed_given = options->seed_given,
@@ -194,27 +197,6 @@ static int measure_here(const struct options *options, struct diagnostics *diag)
     return exit_status;
 }
 
-static int calibrate_here(const struct options *options, struct diagnostics *diag)
-{
-    struct progress progress;
-    progress_init(&progress, stderr, "calibrating");
-    const struct calibration_settings settings = {
-        .transport = options->transport,
-        .ranks = options->ranks,
-        .quick = options->quick,
-        .progress = progress.stream ? progress_show : NULL,
-        .progress_context = &progress,
-    };
-    bool speaks;
-    bool good = calibration_run(options->profile, &settings, options->quiet ? NULL : stdout, &speaks, diag);
-    progress_clear(&progress);
-    if (!speaks) {
-        diagnostics_fini(diag);
-        diagnostics_init(diag);
-    }
-    return good ? EXIT_DONE : EXIT_FAILED;
-}
-
 /* What was typed makes no sense; under a launcher every process was given it. */
 static int refuse(const struct options *options, struct diagnostics *diag)
 {
@@ -224,6 +206,45 @@ static int refuse(const struct options *options, struct diagnostics *diag)
         end_measuring(&run, diag);
     }
     return EXIT_BAD_INPUT;
+}
+
+static int calibrate_here(const struct options *options, struct diagnostics *diag)
+{
+    bool refused = false;
+    struct progress progress;
+    progress_init(&progress, stderr, "calibrating");
+    const struct calibration_settings settings = {
+        .compute = options->hardware.compute,
+        .kernels = options->hardware.kernels,
+        .carrying = options->hardware.carrying,
+        .transport = options->hardware.transport,
+        .ranks = options->ranks,
+        .quick = options->quick,
+        .progress = progress.stream ? progress_show : NULL,
+        .progress_context = &progress,
+        .refused = &refused,
+    };
+    char reason[192] = ""; /* why there is no GPU, where none was chosen */
+    if (!options->hardware.compute)
+        machine_gpus(reason, sizeof reason);
+    if (!gpu_options_check_compute(&options->hardware, calibration_compute(&settings), *reason ? reason : NULL, diag))
+        return refuse(options, diag);
+    struct kernel_times times;
+    if (!calibration_check_path(options->profile, diag))
+        return refuse(options, diag);
+    if (options->kernel_times && !kernel_times_read(&times, options->kernel_times, diag))
+        return refuse(options, diag);
+    bool speaks;
+    bool good = calibration_run(options->profile, &settings, options->kernel_times ? &times : NULL,
+                                options->quiet ? NULL : stdout, &speaks, diag);
+    if (options->kernel_times)
+        kernel_times_fini(&times);
+    progress_clear(&progress);
+    if (!speaks) {
+        diagnostics_fini(diag);
+        diagnostics_init(diag);
+    }
+    return good ? EXIT_DONE : refused ? EXIT_BAD_INPUT : EXIT_FAILED;
 }
 
 static int check(const struct options *options, struct diagnostics *diag)

@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/gpu_options.h"
+#include "kernels/attention.h"
 #include "models/base/memory.h"
 
-/* The command of the question, with what only a run has. The seed is the one drawn: the inputs can be made again. */
+/* The command of the question, with what only a run has. The seed is the one drawn: the inputs can be made again; the
+ * backend is the one that ran, whether it was chosen or typed. */
 static void complete_command(struct measured_run *run, const struct measured_question *question)
 {
     char *typed = run->prediction.command, *text = NULL;
@@ -16,12 +19,13 @@ static void complete_command(struct measured_run *run, const struct measured_que
     if (!stream)
         return;
     fprintf(stream, "cpsim --hw%s --seed %" PRIu64, typed + strlen("cpsim"), run->measurement.seed);
-    if (question->transport)
-        fprintf(stream, " --transport %s", question->transport);
-    if (question->compute != computes[0])
-        fprintf(stream, " --compute %s", question->compute->name);
-    if (question->collectives != COLLECTIVES_DEFAULT)
-        fprintf(stream, " --collectives %s", question->collectives == COLLECTIVES_LIBRARY ? "library" : "messages");
+    const struct hardware_settings *hardware = &question->hardware;
+    if (hardware->transport)
+        fprintf(stream, " --transport %s", hardware->transport);
+    fprintf(stream, " --compute %s", hardware_compute(run->hardware)->name);
+    if (hardware->collectives != COLLECTIVES_DEFAULT)
+        fprintf(stream, " --collectives %s", hardware->collectives == COLLECTIVES_LIBRARY ? "library" : "messages");
+    gpu_options_print(hardware, stream);
     if (question->iterations != MEASURE_ITERATIONS)
         fprintf(stream, " --iterations %" PRIu32, question->iterations);
     if (question->warmup != MEASURE_WARMUP)
@@ -31,24 +35,34 @@ static void complete_command(struct measured_run *run, const struct measured_que
     free(typed);
 }
 
-/* The whole CPU where all ranks have the same, as is usual. */
+static const char *processor_of(const struct machine *machine)
+{
+    return *machine->gpu.bus ? machine->gpu.name : machine->cpu;
+}
+
+/* The whole CPU, or the GPU, where all ranks have the same, as is usual. */
 static void name_device(struct measured_run *run)
 {
     struct device *device = &run->prediction.device;
     const struct machine *machines = run->measurement.machines;
     bool alike = true;
     for (uint32_t r = 1; r < run->measurement.n_ranks; r++)
-        alike = alike && strcmp(machines[r].cpu, machines[0].cpu) == 0;
-    snprintf(device->name, sizeof device->name, "%.*s%s", (int)sizeof device->name - 16, machines[0].cpu,
+        alike = alike && strcmp(processor_of(&machines[r]), processor_of(&machines[0])) == 0;
+    snprintf(device->name, sizeof device->name, "%.*s%s", (int)sizeof device->name - 16, processor_of(&machines[0]),
              alike ? "" : " and others");
+}
+
+static uint64_t memory_of(const struct machine *machine)
+{
+    return *machine->gpu.bus ? machine->gpu.memory_bytes : machine->memory_bytes;
 }
 
 static uint64_t least_memory(const struct measurement *measurement)
 {
-    uint64_t bytes = measurement->machines[0].memory_bytes;
+    uint64_t bytes = memory_of(&measurement->machines[0]);
     for (uint32_t r = 1; r < measurement->n_ranks; r++)
-        if (measurement->machines[r].memory_bytes < bytes)
-            bytes = measurement->machines[r].memory_bytes;
+        if (memory_of(&measurement->machines[r]) < bytes)
+            bytes = memory_of(&measurement->machines[r]);
     return bytes;
 }
 
@@ -66,17 +80,36 @@ static bool report(struct measured_run *run, const struct measured_question *que
            measurement->verification.passed;
 }
 
+/* Decides where it runs if nothing was typed, now that the experiment is known; false with messages when something that
+ * was typed has no effect there. */
+static bool choose(struct measured_run *run, struct hardware_settings *settings, struct diagnostics *diag)
+{
+    char reason[256] = "";
+    const struct compute_ops *typed = settings->compute;
+    if (!typed)
+        settings->compute = compute_choose(settings->schedule, reason, sizeof reason);
+    bool fine = gpu_options_check_compute(settings, settings->compute, *reason ? reason : NULL, diag);
+    struct diagnostics unheard; /* hardware_open says it again */
+    diagnostics_init(&unheard);
+    const struct transport_ops *transport = transport_choose(settings->transport, settings->schedule->ranks, &unheard);
+    if (fine && transport)
+        fine = gpu_options_check_transport(settings, transport, diag);
+    diagnostics_fini(&unheard);
+    if (fine && *reason)
+        snprintf(run->note, sizeof run->note, "%s: running on the CPU", reason);
+    return fine;
+}
+
 static enum prediction_status open_hardware(struct measured_run *run, const struct measured_question *question,
                                             struct diagnostics *diag)
 {
     enum prediction_status status = prediction_prepare_schedule(&run->prediction, &question->question, diag);
     if (status != PREDICTION_DONE)
         return status;
-    const struct hardware_settings settings = {.schedule = &run->prediction.schedule,
-                                               .compute = question->compute,
-                                               .transport = question->transport,
-                                               .collectives = question->collectives};
-    return hardware_open(&run->hardware, &settings, diag) ? PREDICTION_DONE : PREDICTION_BAD_INPUT;
+    run->settings = question->hardware;
+    run->settings.schedule = &run->prediction.schedule;
+    bool good = choose(run, &run->settings, diag) && hardware_open(&run->hardware, &run->settings, diag);
+    return good ? PREDICTION_DONE : PREDICTION_BAD_INPUT;
 }
 
 enum prediction_status measured_run_make(struct measured_run *run, const struct measured_question *question,
@@ -107,6 +140,13 @@ void measured_run_refuse(struct measured_run *run, struct diagnostics *diag)
 {
     *run = (struct measured_run){.hardware = NULL};
     hardware_refuse(&run->hardware, diag);
+}
+
+const char *measured_kernels(const struct measured_run *run)
+{
+    if (!run->settings.compute->queues)
+        return attention_isa();
+    return run->settings.kernels.kernels ? run->settings.kernels.kernels : machine_gpu_kernels();
 }
 
 bool measured_run_speaks(const struct measured_run *run)

@@ -15,9 +15,8 @@
 
 struct measured_question {
     struct question question; /* without a topology */
-    const char *transport;    /* NULL: the one that fits how this process was started */
-    const struct compute_ops *compute;
-    enum collective_mode collectives;
+    struct hardware_settings
+        hardware; /* without the schedule; compute NULL: a GPU where one can run it, else the CPU */
     uint32_t iterations, warmup;
     bool seed_given;
     uint64_t seed;
@@ -25,9 +24,11 @@ struct measured_question {
 
 struct measured_run {
     struct prediction prediction;
+    struct hardware_settings settings; /* that it runs with */
     struct hardware *hardware;
     struct measurement measurement;
-    bool reported; /* there is something to write */
+    bool reported;  /* there is something to write */
+    char note[320]; /* why it runs on the CPU, where GPUs are looked for; "": nothing to tell */
 };
 
 /* Runs and measures. Where it is PREDICTION_DONE, or the verification failed (PREDICTION_FAILED), `reported` is set.
@@ -43,7 +44,11 @@ bool measured_run_speaks(const struct measured_run *run);
 /* For a question that could not even be read, `diag` saying why: makes a run that speaks once for all processes. */
 void measured_run_refuse(struct measured_run *run, struct diagnostics *diag);
 
-/* The parts of cpsim.run/1 that a prediction has otherwise ("topology") or not at all ("verification", "timing"). */
+/* The kernels that ran: a CPU's instruction set, or the family of a GPU's. */
+const char *measured_kernels(const struct measured_run *run);
+
+/* The parts of cpsim.run/1 that a prediction has otherwise ("topology") or not at all ("device", "verification",
+ * "timing"). */
 json_t *measured_topology_to_json(const struct measured_run *run);
 void measured_run_add_json(const struct measured_run *run, json_t *json);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/json_set.h"
-#include "kernels/attention.h"
+#include "cli/measured_device.h"
 
 /* Each host once, in the order of its first rank. */
 static json_t *hosts_to_json(const struct measurement *m)
@@ -27,7 +27,7 @@ json_t *measured_topology_to_json(const struct measured_run *run)
     json_t *json = json_object();
     json_set_text(json, "path", run->prediction.topology_name);
     json_set_text(json, "device", run->prediction.device.name);
-    json_set_text(json, "kernel", attention_isa());
+    json_set_text(json, "kernel", measured_kernels(run));
     json_set_count(json, "n_gpus", run->measurement.n_ranks);
     json_set_text(json, "compute", hardware_compute(run->hardware)->name);
     json_set_text(json, "transport", hardware_transport(run->hardware)->name);
@@ -94,6 +94,10 @@ static json_t *timing_to_json(const struct measurement *m)
     }
     json_object_set_new(json, "compute_only", spread_to_json(m->compute_only));
     json_object_set_new(json, "communication_only", spread_to_json(m->messages_only));
+    if (measured_is_timed_twice(m)) {
+        json_object_set_new(json, "traced", spread_to_json(m->traced));
+        json_set_real(json, "tracing_overhead", m->tracing_overhead);
+    }
     json_set_real(json, "compute_only_seconds", m->compute_only.median);
     json_set_real(json, "communication_only_seconds", m->messages_only.median);
     json_set_flag(json, "overlap_resolved", m->overlap == OVERLAP_RESOLVED);
@@ -108,6 +112,7 @@ static json_t *timing_to_json(const struct measurement *m)
 
 void measured_run_add_json(const struct measured_run *run, json_t *json)
 {
+    json_object_set_new(json, "device", measured_device_to_json(run));
     json_object_set_new(json, "verification", verification_to_json(&run->measurement));
     json_object_set_new(json, "timing", timing_to_json(&run->measurement));
 }

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "cli/measured.h"
+#include "cli/measured_device.h"
 #include "cli/text_table.h"
-#include "kernels/attention.h"
 
 static uint32_t count_hosts(const struct measurement *m)
 {
@@ -23,16 +23,22 @@ void measured_write_machine(const struct measured_run *run, FILE *stream)
     const struct measurement *m = &run->measurement;
     const struct experiment *experiment = &run->prediction.experiment;
     uint32_t hosts = count_hosts(m), groups = experiment->degree[PARALLEL_TP] * experiment->degree[PARALLEL_DP];
-    fprintf(stream, "machine   %" PRIu32 " rank%s (transport %s, compute %s: %s) on %" PRIu32 " core%s", m->n_ranks,
-            m->n_ranks == 1 ? "" : "s", hardware_transport(run->hardware)->name, hardware_compute(run->hardware)->name,
-            attention_isa(), m->cores, m->cores == 1 ? "" : "s");
+    uint32_t gpus = measured_gpus(m), places = gpus ? gpus : m->cores;
+    const char *nccl = hardware_library(run->hardware);
+    fprintf(stream, "machine   %" PRIu32 " rank%s (transport %s%s%s, compute %s: %s) on %" PRIu32 " %s%s", m->n_ranks,
+            m->n_ranks == 1 ? "" : "s", hardware_transport(run->hardware)->name, nccl ? ": NCCL " : "",
+            nccl ? nccl : "", hardware_compute(run->hardware)->name, measured_kernels(run), places,
+            gpus ? "GPU" : "core", places == 1 ? "" : "s");
     if (hosts > 1)
         fprintf(stream, " of %" PRIu32 " hosts", hosts);
     fprintf(stream, ", %s\n", run->prediction.device.name);
     if (groups > 1)
         fprintf(stream, "          one CP group of the layout's %" PRIu32 "\n", groups);
-    if (m->oversubscribed)
+    if (m->oversubscribed && gpus)
+        fputs("          NOT FOR CALIBRATION: ranks share one GPU: times say nothing about scaling\n", stream);
+    else if (m->oversubscribed)
         fputs("          NOT FOR CALIBRATION: ranks share cores, so times include waiting for one\n", stream);
+    measured_write_gpus(run, stream);
 }
 
 /* How much of its tolerance a tensor has used up. */
@@ -108,6 +114,8 @@ void measured_write_timing(const struct measured_run *run, const bool *shown, FI
         add_spread(&table, phase_name((enum phase)phase), m->phases[phase], unit);
     add_spread(&table, "compute only", m->compute_only, unit);
     add_spread(&table, "messages only", m->messages_only, unit);
+    if (measured_is_timed_twice(m))
+        add_spread(&table, "step, every operation timed", m->traced, unit);
     for (int phase = 0; phase < (train ? PHASE_COUNT : PHASE_BACKWARD); phase++) {
         char what[48];
         snprintf(what, sizeof what, "first to last rank, %s", phase_name((enum phase)phase));
@@ -125,7 +133,13 @@ void measured_write_timing(const struct measured_run *run, const bool *shown, FI
     fprintf(stream, "\nTiming of %" PRIu32 " iteration%s after %" PRIu32 " to warm up\n", m->iterations,
             m->iterations == 1 ? "" : "s", m->warmup);
     text_table_print(&table, stream);
+    if (measured_is_timed_twice(m))
+        fprintf(
+            stream,
+            "(timing every operation changes the step's time by %+.1f%%; kernels, waits and ends are of such steps)\n",
+            100 * m->tracing_overhead);
     if (m->clock_error_seconds > 0)
-        fprintf(stream, "(clocks of different hosts agree within %s)\n", text_of_seconds(m->clock_error_seconds).text);
+        fprintf(stream, "(clocks of different %s agree within %s)\n", m->asynchronous ? "devices" : "hosts",
+                text_of_seconds(m->clock_error_seconds).text);
     text_table_fini(&table);
 }

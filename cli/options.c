@@ -46,9 +46,20 @@ enum option_key {
     OPTION_ITERATIONS,
     OPTION_WARMUP,
     OPTION_SEED,
+    OPTION_GPU,
+    OPTION_KERNELS,
+    OPTION_DETERMINISTIC,
+    OPTION_SERIAL,
+    OPTION_GRAPH,
+    OPTION_NCCL,
+    OPTION_NCCL_CTAS,
+    OPTION_NCCL_ZERO_CTA,
+    OPTION_NCCL_REGISTERED,
+    OPTION_NCCL_SELF,
     OPTION_CALIBRATE,
     OPTION_RANKS,
     OPTION_QUICK,
+    OPTION_KERNEL_TIMES,
     OPTION_COMPARE,
     OPTION_COMPARE_ALGORITHMS,
     OPTION_OPERATIONS,
@@ -86,8 +97,14 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Measuring:", 4},
     {"hw", OPTION_HW, NULL, 0,
      "Run the experiment on this machine, verify its results and measure it; under mpirun: one rank a process", 4},
-    {"transport", OPTION_TRANSPORT, "NAME", 0, "mpi (default under mpirun) or local (default else)", 4},
-    {"compute", OPTION_COMPUTE, "NAME", 0, "Backend that runs the kernels: cpu (default)", 4},
+    {"transport", OPTION_TRANSPORT, "NAME", 0,
+     "mpi (default under mpirun), local (default else); with a GPU for each rank also nccl (under mpirun), "
+     "nccl-threads",
+     4},
+    {"compute", OPTION_COMPUTE, "NAME", 0,
+     "Backend that runs the kernels: cpu or cuda (default: a GPU if there is one that can run the experiment, else "
+     "cpu)",
+     4},
     {"collectives", OPTION_COLLECTIVES, "HOW", 0,
      "library (default where the transport has them): its own calls; messages: the messages and sums that are "
      "simulated",
@@ -96,23 +113,47 @@ static const struct argp_option option_table[] = {
     {"warmup", OPTION_WARMUP, "N", 0, "Iterations before those (default: 2)", 4},
     {"seed", OPTION_SEED, "N", 0, "Of the random inputs (default: another one every time; results state it)", 4},
     {"calibrate", OPTION_CALIBRATE, "FILE", 0,
-     "With --hw: measure kernels and messages of this machine (about a minute); write a device profile to FILE.ini and "
+     "With --hw: measure kernels and messages of this machine (about a minute; of its GPUs, if it has any, unless "
+     "--compute says otherwise); write a device profile to FILE.ini and "
      "a topology that uses it to FILE-topology.ini",
      4},
-    {"ranks", OPTION_RANKS, "N", 0, "Ranks to calibrate for, with transport local (default: one per core)", 4},
+    {"ranks", OPTION_RANKS, "N", 0,
+     "Ranks to calibrate for, with transport local (default: one per core; with one GPU 8, which share it) or "
+     "nccl-threads (default: one per GPU)",
+     4},
+    {"kernel-times", OPTION_KERNEL_TIMES, "FILE", 0,
+     "With --calibrate: [attention] sections as in device profiles, measured elsewhere, that the profile is to hold "
+     "too; the first one's kernel becomes its default",
+     4},
     {"quick", OPTION_QUICK, NULL, 0, "Calibrate in seconds, and badly: to try it out", 4},
-    {NULL, 0, NULL, 0, "Instead of predicting:", 5},
+    {NULL, 0, NULL, 0, "Measuring on GPUs:", 5},
+    {"gpu", OPTION_GPU, "N", 0, "Which GPU, counted from 0 (default: that of the rank's place on its host)", 5},
+    {"kernels", OPTION_KERNELS, "NAME", 0, "Family of attention kernels: mma (default) or wgmma (Hopper)", 5},
+    {"deterministic", OPTION_DETERMINISTIC, NULL, 0, "The same bits every time, where there is a faster way too", 5},
+    {"serial", OPTION_SERIAL, NULL, 0,
+     "With ranks that share one GPU: one rank's kernels at a time, and the step composed from their times as if each "
+     "rank had a GPU of its own",
+     5},
+    {"graph", OPTION_GRAPH, NULL, 0, "Record each phase as a CUDA graph and launch that", 5},
+    {"nccl", OPTION_NCCL, "FILE", 0, "NCCL's library (default: libnccl.so.2, as the system finds it)", 5},
+    {"nccl-ctas", OPTION_NCCL_CTAS, "N", 0, "Thread blocks that NCCL may use for an operation (default: its choice)",
+     5},
+    {"nccl-zero-cta", OPTION_NCCL_ZERO_CTA, NULL, 0, "NCCL's copy engines in place of thread blocks, where it can", 5},
+    {"nccl-registered", OPTION_NCCL_REGISTERED, NULL, 0, "Buffers are registered with NCCL", 5},
+    {"nccl-self", OPTION_NCCL_SELF, NULL, 0,
+     "With transport local: messages by NCCL's send and receive to oneself, to try its path on one GPU", 5},
+    {NULL, 0, NULL, 0, "Instead of predicting:", 6},
     {"check", OPTION_CHECK, NULL, 0,
      "Read and check files of any kind without running; with one topology and one experiment, also whether they fit "
      "together, and that the schedule computes attention exactly once",
-     5},
+     6},
     {"compare", OPTION_COMPARE, NULL, 0,
      "Lay the runs of JSON files side by side: every measured run with the predictions of its experiment; of one kind "
      "only, the runs of the first file with those of the others",
-     5},
+     6},
     {"list", OPTION_LIST, "WHAT", 0,
-     "One of: " LIST_SUBJECTS ". Algorithms with an experiment: which of them apply to it, and why others do not", 5},
-    {"events", OPTION_EVENTS, NULL, 0, "Execute a tiny experiment with numbers and print every event", 5},
+     "One of: " LIST_SUBJECTS ". Algorithms with an experiment: which of them apply to it, and why others do not", 6},
+    {"events", OPTION_EVENTS, NULL, 0, "Execute a tiny experiment with numbers and print every event", 6},
     {NULL, 0, NULL, 0, "Help:", -1},
     {NULL, OPTION_SHORT_HELP, NULL, OPTION_HIDDEN, NULL, -1},
     {NULL, 0, NULL, 0, NULL, 0},
@@ -146,6 +187,7 @@ static const char description[] =
     "  cpsim dgx-h100-4 llama3-8b-1m --compare-algorithms --plot algorithms.png\n"
     "  cpsim --hw cpu-small\n"
     "  mpirun -n 2 cpsim --hw cpu-small --json measured.json\n"
+    "  cpsim --hw cpu-small --set model.dtype=bf16 --compute cuda --serial\n"
     "  cpsim --check my-cluster.ini my-experiment.ini\n"
     "  cpsim --compare predicted.json measured.json --plot scatter.png\n"
     "\n"
@@ -156,6 +198,8 @@ static const char description[] =
 
 #define RANKS_MAX 1024 /* threads of one process */
 #define JOBS_MAX 1024
+#define GPUS_MAX 1024
+#define CTAS_MAX 1024
 
 struct parse_state {
     struct options *options;
@@ -213,30 +257,39 @@ static void parse_compute(struct parse_state *state, const char *text)
     note_once(state, &state->given.compute, "compute");
     const struct compute_ops *compute = compute_find(text);
     if (compute)
-        state->options->compute = compute;
+        state->options->hardware.compute = compute;
     else
-        diagnostics_add(state->diag, "no compute backend '%s' (see cpsim --list computes)", text);
+        diagnostics_add(state->diag, "no compute backend '%s'%s (see cpsim --list computes)", text,
+                        strcmp(text, "cuda") == 0 ? " in this build, which was made without CUDA" : "");
 }
 
 static void parse_collectives(struct parse_state *state, const char *text)
 {
-    bool given = state->options->collectives != COLLECTIVES_DEFAULT;
+    bool given = state->options->hardware.collectives != COLLECTIVES_DEFAULT;
     note_once(state, &given, "collectives");
     if (strcmp(text, "library") == 0)
-        state->options->collectives = COLLECTIVES_LIBRARY;
+        state->options->hardware.collectives = COLLECTIVES_LIBRARY;
     else if (strcmp(text, "messages") == 0)
-        state->options->collectives = COLLECTIVES_MESSAGES;
+        state->options->hardware.collectives = COLLECTIVES_MESSAGES;
     else
         diagnostics_add(state->diag, "--collectives '%s', expected library or messages", text);
 }
 
 static void parse_transport(struct parse_state *state, const char *text)
 {
-    bool given = state->options->transport;
+    bool given = state->options->hardware.transport;
     note_once(state, &given, "transport");
-    state->options->transport = text;
+    state->options->hardware.transport = text;
     if (!transport_find(text))
         diagnostics_add(state->diag, "no transport '%s' in this build (see cpsim --list transports)", text);
+}
+
+/* A name given once. */
+static void parse_kernels(struct parse_state *state, const char *text)
+{
+    bool given = state->options->hardware.kernels.kernels;
+    note_once(state, &given, "kernels");
+    state->options->hardware.kernels.kernels = text;
 }
 
 static void parse_plot(struct parse_state *state, const char *text)
@@ -271,6 +324,18 @@ static bool *flag_of(struct parse_state *state, int key)
         return &state->given.algorithms;
     case OPTION_HW:
         return &state->given.hw;
+    case OPTION_DETERMINISTIC:
+        return &state->options->hardware.kernels.deterministic;
+    case OPTION_SERIAL:
+        return &state->options->hardware.serial;
+    case OPTION_GRAPH:
+        return &state->options->hardware.graph;
+    case OPTION_NCCL_ZERO_CTA:
+        return &state->options->hardware.carrying.zero_cta;
+    case OPTION_NCCL_REGISTERED:
+        return &state->options->hardware.carrying.registered;
+    case OPTION_NCCL_SELF:
+        return &state->options->hardware.carrying.through_library;
     default:
         return NULL;
     }
@@ -298,6 +363,12 @@ static error_t parse_text(struct parse_state *state, int key, const char *argume
         return 0;
     case OPTION_CALIBRATE:
         set_once(state, &options->profile, "calibrate", argument);
+        return 0;
+    case OPTION_KERNEL_TIMES:
+        set_once(state, &options->kernel_times, "kernel-times", argument);
+        return 0;
+    case OPTION_NCCL:
+        set_once(state, &options->hardware.carrying.library, "nccl", argument);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -335,6 +406,16 @@ static error_t parse_option(int key, char *argument, struct argp_state *argp_sta
         return 0;
     case OPTION_COLLECTIVES:
         parse_collectives(state, argument);
+        return 0;
+    case OPTION_KERNELS:
+        parse_kernels(state, argument);
+        return 0;
+    case OPTION_GPU:
+        options->hardware.kernels.device = (int)parse_number(state, "gpu", &given->gpu, argument, 0, GPUS_MAX - 1);
+        return 0;
+    case OPTION_NCCL_CTAS:
+        options->hardware.carrying.max_ctas =
+            (uint32_t)parse_number(state, "nccl-ctas", &given->ctas, argument, 1, CTAS_MAX);
         return 0;
     case OPTION_JOBS:
         options->jobs = (uint32_t)parse_number(state, "jobs", &given->jobs, argument, 1, JOBS_MAX);
@@ -393,7 +474,7 @@ bool options_parse(struct options *options, int argc, char **argv, struct diagno
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     *options = (struct options){.jobs = cores > 0 ? (uint32_t)cores : 1,
                                 .engine = engines[0],
-                                .compute = computes[0],
+                                .hardware.kernels.device = -1,
                                 .iterations = MEASURE_ITERATIONS,
                                 .warmup = MEASURE_WARMUP};
     if (!all_utf8(argc, argv, diag))

@@ -43,12 +43,11 @@ struct options {
     uint32_t jobs;
     const struct engine_ops *engine;
     /* COMMAND_HARDWARE, COMMAND_CALIBRATE */
-    const char *transport; /* NULL: not given */
-    const char *profile;   /* COMMAND_CALIBRATE: the file to write */
-    uint32_t ranks;        /* COMMAND_CALIBRATE: 0: not given */
-    bool quick;            /* COMMAND_CALIBRATE */
-    const struct compute_ops *compute;
-    enum collective_mode collectives;
+    struct hardware_settings hardware; /* without the schedule; what is 0, or a device below 0: not given */
+    const char *profile;               /* COMMAND_CALIBRATE: the file to write */
+    uint32_t ranks;                    /* COMMAND_CALIBRATE: 0: not given */
+    bool quick;                        /* COMMAND_CALIBRATE */
+    const char *kernel_times;          /* COMMAND_CALIBRATE: tables of other kernels; NULL: not given */
     uint32_t iterations, warmup;
     bool seed_given;
     uint64_t seed;

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/gpu_options.h"
 #include "cli/list.h"
 #include "hw/measure.h"
 #include "models/base/memory.h"
@@ -56,9 +57,9 @@ static void require_hardware(const struct options *options, const struct given_o
     const struct {
         bool given;
         const char *name;
-    } mine[] = {{options->transport, "--transport"},
+    } mine[] = {{options->hardware.transport, "--transport"},
                 {given->compute, "--compute"},
-                {options->collectives != COLLECTIVES_DEFAULT, "--collectives"},
+                {options->hardware.collectives != COLLECTIVES_DEFAULT, "--collectives"},
                 {given->iterations, "--iterations"},
                 {given->warmup, "--warmup"},
                 {options->seed_given, "--seed"},
@@ -66,6 +67,21 @@ static void require_hardware(const struct options *options, const struct given_o
     for (size_t i = 0; i < sizeof mine / sizeof *mine; i++)
         if (mine[i].given)
             diagnostics_add(diag, "%s has no effect without --hw", mine[i].name);
+    for (size_t i = 0; i < GPU_OPTIONS; i++)
+        if (gpu_option_is_set(&options->hardware, i))
+            diagnostics_add(diag, "%s has no effect without --hw", gpu_option_name(i));
+}
+
+/* Those of the options for GPUs that do nothing with the backend and the transport that were typed. What is chosen
+ * because nothing was typed is judged when it is known (cli/measured.c). */
+static void judge_gpu_options(const struct options *options, struct diagnostics *diag)
+{
+    const struct hardware_settings *hardware = &options->hardware;
+    const struct transport_ops *transport = hardware->transport ? transport_find(hardware->transport) : NULL;
+    if (hardware->compute)
+        gpu_options_check_compute(hardware, hardware->compute, NULL, diag);
+    if (transport)
+        gpu_options_check_transport(hardware, transport, diag);
 }
 
 static void judge_hardware(struct options *options, const struct given_options *given, struct diagnostics *diag)
@@ -79,6 +95,7 @@ static void judge_hardware(struct options *options, const struct given_options *
         diagnostics_add(diag, "--hw cannot --sweep yet: measure each point by a run of its own, with --set");
     forbid(diag, given->jobs, "--jobs", "--hw");
     forbid(diag, given->engine, "--engine", "--hw");
+    judge_gpu_options(options, diag);
 }
 
 static void judge_calibration(struct options *options, const struct given_options *given, struct diagnostics *diag)
@@ -88,11 +105,12 @@ static void judge_calibration(struct options *options, const struct given_option
     forbid(diag, options->files.count, "a file", mode);
     forbid(diag, options->overrides.count, "--set", mode);
     forbid_results(options, given, mode, diag);
-    forbid(diag, given->compute, "--compute", mode);
-    forbid(diag, options->collectives != COLLECTIVES_DEFAULT, "--collectives", mode);
+    forbid(diag, options->hardware.collectives != COLLECTIVES_DEFAULT, "--collectives", mode);
     forbid(diag, given->iterations, "--iterations", mode);
     forbid(diag, given->warmup, "--warmup", mode);
     forbid(diag, options->seed_given, "--seed", mode);
+    for (size_t i = 0; i < GPU_OPTIONS; i++)
+        forbid(diag, gpu_option_is_for_runs(i) && gpu_option_is_set(&options->hardware, i), gpu_option_name(i), mode);
     if (given->ranks && transport_launched() > 1)
         diagnostics_add(diag, "--ranks has no effect under an MPI launcher, which has started the ranks");
     if (strcmp(options->profile ? options->profile : "", "-") == 0)
@@ -124,6 +142,7 @@ static void judge_mode(struct options *options, const struct given_options *give
     if (!options->profile) {
         forbid(diag, given->ranks, "--ranks", "anything but --calibrate");
         forbid(diag, options->quick, "--quick", "anything but --calibrate");
+        forbid(diag, options->kernel_times, "--kernel-times", "anything but --calibrate");
     }
     size_t files = options->files.count;
     if (options->list) {

@@ -7,7 +7,7 @@
 
 /* Options that were typed and leave no trace in struct options, or not one that differs from a default. */
 struct given_options {
-    bool jobs, engine, check, events, compare, hw, compute, iterations, warmup, ranks, algorithms;
+    bool jobs, engine, check, events, compare, hw, compute, iterations, warmup, ranks, algorithms, gpu, ctas;
 };
 
 /* Decides the mode, completes `options` and adds a message for everything that makes no sense. */

@@ -35,9 +35,7 @@ static struct note note_of(const struct agreement_side *side)
     struct note mine = {.question = UINT64_C(14695981039346656037)};
     if (side->experiment)
         experiment_each_value(side->experiment, hash_value, &mine.question);
-    if (side->compute)
-        hash_text(&mine.question, side->compute);
-    hash_text(&mine.question, (const char[]){(char)('0' + side->collectives), '\0'});
+    hash_text(&mine.question, side->options);
     gethostname(mine.host, sizeof mine.host - 1);
     if (side->own->count)
         snprintf(mine.problem, sizeof mine.problem, "%s", side->own->lines[0]);

@@ -12,8 +12,7 @@ struct agreement_side {
     struct transport *end;
     uint32_t ranks;
     const struct experiment *experiment; /* NULL: it could not even be read */
-    const char *compute;                 /* the backend's name; NULL as above */
-    int collectives;                     /* enum collective_mode */
+    const char *options;                 /* all else that must be the same: only compared */
     const struct diagnostics *own;       /* why this process cannot run; empty: it can */
 };
 

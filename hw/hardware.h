@@ -1,7 +1,8 @@
 /* hardware.h - runs a schedule on real hardware: every rank's program, as timelines, traffic, memory and a verdict.
  *
- * With transport 'local' one process holds all ranks, a thread each; with 'mpi' each process is a rank and all of them
- * call these functions alike. Every process gets every result; hardware_speaks says which of them is to print.
+ * With the transports 'local' and 'nccl-threads' one process holds all ranks, a thread each; with 'mpi' and 'nccl' each
+ * process is a rank and all of them call these functions alike. Every process gets every result; hardware_speaks says
+ * which of them is to print.
  */
 #ifndef CPSIM_HW_HARDWARE_H
 #define CPSIM_HW_HARDWARE_H
@@ -19,11 +20,15 @@ enum collective_mode {
 };
 
 struct hardware_settings {
-    const struct schedule *schedule;   /* outlives the hardware; one CP group of it runs */
-    const struct compute_ops *compute; /* NULL: the default */
-    const char *transport;             /* NULL: 'mpi' under an MPI launcher, else 'local' */
-    enum collective_mode collectives;  /* anything but the default must have an effect */
-    double stall_seconds;              /* a rank gives up when it waits for others so long; 0: STALL_SECONDS */
+    const struct schedule *schedule;    /* outlives the hardware; one CP group of it runs */
+    const struct compute_ops *compute;  /* NULL: the last that is able, as compute_choose says */
+    const char *transport;              /* NULL: 'mpi' under an MPI launcher, else 'local' */
+    enum collective_mode collectives;   /* anything but the default must have an effect */
+    struct compute_settings kernels;    /* device below 0: each rank takes the one of its place on its host */
+    struct transport_settings carrying; /* of an asynchronous backend's memory */
+    bool serial;                        /* (one device, asynchronous) one rank's kernels at a time: see executor.h */
+    bool graph;                         /* (asynchronous) each phase is one launch, but in traced steps */
+    double stall_seconds;               /* a rank gives up when it waits for others so long; 0: STALL_SECONDS */
 };
 
 #define STALL_SECONDS 600.0
@@ -49,6 +54,8 @@ struct hardware_step {
     enum run_mode mode;
     uint64_t seed; /* of the inputs; kept from step to step as long as it is the same */
     bool verify;   /* RUN_ALL only: poisons buffers before and checks outputs after */
+    bool bare;     /* asynchronous backends: no clock on operations, only on phases; the run has no moments. A serial
+                      run is never bare */
 };
 
 struct rank_result {
@@ -59,6 +66,7 @@ struct rank_result {
 
 struct hardware_run {
     struct timeline timeline; /* an instance for each rank; phases joined without the pause between them */
+    bool composed;            /* of a serial run: composed_timeline.h */
     struct rank_result *ranks;
     uint32_t n_ranks;
     struct verification verification;
@@ -78,6 +86,13 @@ const struct program *hardware_programs(const struct hardware *hw);
 const struct execution *hardware_execution(const struct hardware *hw);
 const struct transport_ops *hardware_transport(const struct hardware *hw);
 const struct compute_ops *hardware_compute(const struct hardware *hw);
+/* The first rank of this process. */
+uint32_t hardware_first_rank(const struct hardware *hw);
+/* Version of the library that messages go through, as transport.h says; NULL: none. */
+const char *hardware_library(const struct hardware *hw);
+/* The device that a rank of this process computes on, below 0: the backend has none. */
+int hardware_device(const struct hardware *hw, uint32_t rank);
+bool hardware_is_serial(const struct hardware *hw);
 /* How collectives run: "library", "messages", or "none" when the programs have none. */
 const char *hardware_collectives(const struct hardware *hw);
 

@@ -128,13 +128,18 @@ static void add_array(struct runs *runs, const struct layout *layout, const stru
             add_run(runs, row + i * all.heads * head_bytes, lanes.heads * head_bytes);
 }
 
+/* Of a buffer of keys and values, whether the cargo is of `array` too. */
+static bool carries(const struct buffer *buffer, const struct cargo *cargo, uint32_t array)
+{
+    return !tensor_goes_by_keys((enum tensor)buffer->tensor) || (cargo->part & (array == 0 ? PART_K : PART_V));
+}
+
 uint64_t layout_runs(const struct layout *layout, const struct buffer *buffer, void *memory, const struct cargo *cargo,
                      void (*visit)(void *context, void *run, uint64_t bytes), void *context)
 {
-    bool halved = tensor_goes_by_keys((enum tensor)buffer->tensor);
     struct runs runs = {.visit = visit, .context = context};
     for (uint32_t a = 0; a < layout->n_arrays; a++)
-        if (!halved || (cargo->part & (a == 0 ? PART_K : PART_V)))
+        if (carries(buffer, cargo, a))
             add_array(&runs, layout, buffer, memory, cargo, a);
     end_run(&runs);
     return runs.bytes;
@@ -166,6 +171,18 @@ uint32_t layout_cargo_pieces(const struct layout *layout, const struct buffer *b
     struct piece_list list = {pieces, 0};
     layout_runs(layout, buffer, memory, cargo, add_piece, &list);
     return list.count;
+}
+
+uint32_t layout_cargo_arrays(const struct layout *layout, const struct buffer *buffer, const struct cargo *cargo,
+                             uint64_t bytes[LAYOUT_ARRAYS_MAX])
+{
+    const uint64_t lanes = (uint64_t)cargo->lanes.heads * cargo->lanes.items;
+    uint32_t count = 0;
+    for (uint32_t a = 0; a < layout->n_arrays; a++)
+        if (carries(buffer, cargo, a))
+            bytes[count++] =
+                cargo->block.count * lanes * layout->arrays[a].width * dtype_bytes(layout->arrays[a].dtype);
+    return count;
 }
 
 /* ---- checks ---- */

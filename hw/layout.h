@@ -55,6 +55,11 @@ uint64_t layout_runs(const struct layout *layout, const struct buffer *buffer, v
 uint32_t layout_cargo_pieces(const struct layout *layout, const struct buffer *buffer, void *memory,
                              const struct cargo *cargo, struct piece_of_memory pieces[PIECES_MAX]);
 
+/* The bytes of each array that the cargo is of, in the order in which they travel; returns their number. Unlike pieces,
+ * they do not depend on the buffer's size, and are the same at both ends of a message. */
+uint32_t layout_cargo_arrays(const struct layout *layout, const struct buffer *buffer, const struct cargo *cargo,
+                             uint64_t bytes[LAYOUT_ARRAYS_MAX]);
+
 /* The pieces of all lanes of some rows: as many as there are arrays, at most. */
 uint32_t layout_pieces(const struct layout *layout, const struct buffer *buffer, void *memory, struct block block,
                        enum part part, struct piece_of_memory pieces[PIECES_MAX]);

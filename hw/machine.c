@@ -173,3 +173,17 @@ uint32_t machine_cores(const struct machine *machines, uint32_t ranks)
     }
     return cores;
 }
+
+bool machine_same_gpu(const struct machine *a, const struct machine *b)
+{
+    return *a->gpu.bus && machine_same(a, b) && strcmp(a->gpu.bus, b->gpu.bus) == 0;
+}
+
+bool machine_gpu_is_shared(const struct machine *machines, uint32_t ranks)
+{
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        for (uint32_t other = 0; other < rank; other++)
+            if (machine_same_gpu(&machines[rank], &machines[other]))
+                return true;
+    return false;
+}

@@ -7,11 +7,15 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "hw/gpu_watches.h"
 #include "hw/memory_need.h"
 #include "models/base/memory.h"
 #include "models/base/statistics.h"
 
-#define N_MODES 3 /* of enum run_mode */
+/* The runs of an iteration: the first N_BARE, and on an asynchronous backend all, the first then bare. */
+static const enum run_mode run_modes[] = {RUN_ALL, RUN_COMPUTE, RUN_MESSAGES, RUN_ALL, RUN_COMPUTE};
+#define N_BARE 3
+#define N_RUNS (sizeof run_modes / sizeof *run_modes)
 
 /* ---- statistics ---- */
 
@@ -51,7 +55,7 @@ static double local_seconds(const struct program *program, const struct moment *
     double seconds = 0;
     for (uint32_t i = 0; i < program->n_ops; i++)
         if (!op_is_message(&program->ops[i]))
-            seconds += moments[i].end - moments[i].begin;
+            seconds += moments[i].end - moments[i].move;
     return seconds;
 }
 
@@ -78,9 +82,11 @@ struct measuring {
     struct measurement *out;
     struct diagnostics *diag;
     const struct program *programs;
-    struct hardware_run *runs; /* [iteration], of RUN_ALL */
-    struct series steps[N_MODES], computes[N_MODES], phases, skews;
-    uint32_t done, planned; /* runs */
+    uint32_t n_runs;           /* of an iteration */
+    struct hardware_run *runs; /* [iteration], of RUN_ALL, traced */
+    struct series steps[N_RUNS], computes[N_RUNS], phases, skews;
+    struct gpu_watches *watches; /* of the GPUs of this process */
+    uint32_t done, planned;      /* runs */
 };
 
 static void show_progress(struct measuring *m)
@@ -89,14 +95,38 @@ static void show_progress(struct measuring *m)
         m->settings->progress(m->settings->progress_context, (double)m->done / m->planned);
 }
 
-static bool run_once(struct measuring *m, enum run_mode mode, bool verify, struct hardware_run *run)
+static bool is_bare(const struct measuring *m, uint32_t kind)
+{
+    return m->n_runs > N_BARE && kind < N_BARE;
+}
+
+/* The traced kind of a mode. */
+static uint32_t traced(const struct measuring *m, enum run_mode mode)
+{
+    return (m->n_runs > N_BARE ? N_BARE : 0) + (uint32_t)mode;
+}
+
+static bool run_once(struct measuring *m, uint32_t kind, bool verify, struct hardware_run *run)
 {
     show_progress(m);
     m->done++;
-    const struct hardware_step step = {.mode = mode, .seed = m->out->seed, .verify = verify};
+    const struct hardware_step step = {
+        .mode = run_modes[kind], .seed = m->out->seed, .verify = verify, .bare = is_bare(m, kind)};
     bool good = hardware_run(m->settings->hardware, &step, run, m->diag);
     for (uint32_t r = 0; run->timeline.moments && r < run->n_ranks; r++)
         m->out->clock_error_seconds = fmax(m->out->clock_error_seconds, run->ranks[r].clock_error_seconds);
+    return good;
+}
+
+/* On an asynchronous backend, once without messages: what is taken for the first time then is there, memory above all,
+ * before kernels of a communication library run that wait for other ranks. To take it may be to wait for those. */
+static bool run_without_messages(struct measuring *m)
+{
+    struct hardware_run run;
+    if (!m->out->asynchronous)
+        return true;
+    bool good = run_once(m, traced(m, RUN_COMPUTE), false, &run);
+    hardware_run_fini(&run);
     return good;
 }
 
@@ -104,7 +134,7 @@ static bool run_once(struct measuring *m, enum run_mode mode, bool verify, struc
 static bool run_verified(struct measuring *m)
 {
     struct hardware_run run;
-    bool good = run_once(m, RUN_ALL, true, &run);
+    bool good = run_once(m, traced(m, RUN_ALL), true, &run);
     m->out->verification = run.verification;
     hardware_run_fini(&run);
     return good || m->out->verification.kind != CHECK_NONE;
@@ -114,36 +144,37 @@ static bool warm_up(struct measuring *m)
 {
     bool good = true;
     for (uint32_t i = 0; i < m->out->warmup; i++) {
-        for (int mode = 0; mode < N_MODES && good; mode++) {
+        for (uint32_t kind = 0; kind < m->n_runs && good; kind++) {
             struct hardware_run run;
-            good = run_once(m, (enum run_mode)mode, false, &run);
+            good = run_once(m, kind, false, &run);
             hardware_run_fini(&run);
         }
     }
     return good;
 }
 
-static void take_times(struct measuring *m, enum run_mode mode, uint32_t iteration, const struct hardware_run *run)
+static void take_times(struct measuring *m, uint32_t kind, uint32_t iteration, const struct hardware_run *run)
 {
     const double *phase_end = run->timeline.phase_end;
-    series_set(&m->steps[mode], 0, iteration, phase_end[PHASE_COUNT - 1]);
-    for (uint32_t r = 0; r < run->n_ranks; r++)
-        series_set(&m->computes[mode], r, iteration, local_seconds(&m->programs[r], run->timeline.moments[r]));
-    for (int phase = 0; phase < PHASE_COUNT && mode == RUN_ALL; phase++) {
+    series_set(&m->steps[kind], 0, iteration, phase_end[PHASE_COUNT - 1]);
+    for (uint32_t r = 0; r < run->n_ranks && !is_bare(m, kind); r++)
+        series_set(&m->computes[kind], r, iteration, local_seconds(&m->programs[r], run->timeline.moments[r]));
+    for (int phase = 0; phase < PHASE_COUNT && kind == RUN_ALL; phase++)
         series_set(&m->phases, (size_t)phase, iteration, phase_end[phase] - (phase ? phase_end[phase - 1] : 0));
+    for (int phase = 0; phase < PHASE_COUNT && kind == traced(m, RUN_ALL); phase++)
         series_set(&m->skews, (size_t)phase, iteration, phase_skew(m->programs, &run->timeline, phase));
-    }
 }
 
 static bool iterate(struct measuring *m, uint32_t iteration)
 {
     bool good = true;
-    for (uint32_t turn = 0; turn < N_MODES && good; turn++) {
-        enum run_mode mode = (enum run_mode)((iteration + turn) % N_MODES);
-        struct hardware_run passing, *run = mode == RUN_ALL ? &m->runs[iteration] : &passing;
-        good = run_once(m, mode, false, run);
+    gpu_watches_sample(m->watches);
+    for (uint32_t turn = 0; turn < m->n_runs && good; turn++) {
+        uint32_t kind = (iteration + turn) % m->n_runs;
+        struct hardware_run passing, *run = kind == traced(m, RUN_ALL) ? &m->runs[iteration] : &passing;
+        good = run_once(m, kind, false, run);
         if (good)
-            take_times(m, mode, iteration, run);
+            take_times(m, kind, iteration, run);
         if (run == &passing)
             hardware_run_fini(&passing);
     }
@@ -199,13 +230,16 @@ static void add_up_modes(struct measuring *m)
 static void add_up(struct measuring *m)
 {
     struct measurement *out = m->out;
+    struct series *all = &m->steps[traced(m, RUN_ALL)];
     uint32_t chosen = 0;
     double *steps = memory_zeroed(out->iterations, sizeof *steps);
-    memcpy(steps, m->steps[RUN_ALL].values, out->iterations * sizeof *steps);
-    out->step = series_spread(&m->steps[RUN_ALL], 0);
-    while (steps[chosen] < out->step.median || steps[chosen] > out->step.median)
+    memcpy(steps, all->values, out->iterations * sizeof *steps);
+    out->traced = series_spread(all, 0);
+    while (steps[chosen] < out->traced.median || steps[chosen] > out->traced.median)
         chosen++;
     free(steps);
+    out->step = series_spread(&m->steps[RUN_ALL], 0);
+    out->tracing_overhead = out->step.median > 0 ? out->traced.median / out->step.median - 1 : 0;
     out->run = m->runs[chosen];
     m->runs[chosen] = (struct hardware_run){0};
     out->compute_only = series_spread(&m->steps[RUN_COMPUTE], 0);
@@ -215,8 +249,8 @@ static void add_up(struct measuring *m)
         out->skew[phase] = series_spread(&m->skews, (size_t)phase);
     }
     for (uint32_t r = 0; r < out->n_ranks; r++) {
-        out->rank_compute[r] = series_spread(&m->computes[RUN_ALL], r);
-        out->rank_compute_only[r] = series_spread(&m->computes[RUN_COMPUTE], r);
+        out->rank_compute[r] = series_spread(&m->computes[traced(m, RUN_ALL)], r);
+        out->rank_compute_only[r] = series_spread(&m->computes[traced(m, RUN_COMPUTE)], r);
     }
     add_up_modes(m);
 }
@@ -257,6 +291,55 @@ static bool check_introductions(const struct introduction *all, uint32_t ranks, 
     return fine;
 }
 
+static bool is_one_process(const struct measuring *m)
+{
+    return !hardware_transport(m->settings->hardware)->one_rank_a_process;
+}
+
+/* The first rank of this process. */
+static uint32_t own_rank(const struct measuring *m)
+{
+    return hardware_first_rank(m->settings->hardware);
+}
+
+/* What a rank of this process computes on, if that is a GPU. */
+static bool read_gpu(struct measuring *m, uint32_t rank, struct machine *machine)
+{
+    char reason[256];
+    int device = hardware_device(m->settings->hardware, rank);
+    return device < 0 || machine_gpu_read(&machine->gpu, device, reason, sizeof reason) ||
+           diagnostics_add(m->diag, "GPU %d of host '%s': %s", device, machine->host, reason);
+}
+
+/* On GPUs the cores only queue what there is to do. */
+static bool is_oversubscribed(const struct measuring *m)
+{
+    const struct measurement *out = m->out;
+    if (hardware_compute(m->settings->hardware)->queues)
+        return machine_gpu_is_shared(out->machines, out->n_ranks) && !hardware_is_serial(m->settings->hardware);
+    return machine_is_oversubscribed(out->machines, out->n_ranks);
+}
+
+/* Begins to watch the GPUs of this process. */
+static void watch_gpus(struct measuring *m)
+{
+    bool all = is_one_process(m);
+    m->watches = gpu_watches_create(m->out->machines + (all ? 0 : own_rank(m)), all ? m->out->n_ranks : 1);
+}
+
+/* What was seen of them, and of those of the other processes. */
+static bool record_gpus(struct measuring *m)
+{
+    struct gpu_record mine;
+    gpu_watches_sample(m->watches);
+    if (is_one_process(m)) {
+        gpu_watches_record(m->watches, m->out->gpus);
+        return true;
+    }
+    gpu_watches_record(m->watches, &mine);
+    return hardware_gather(m->settings->hardware, &mine, sizeof mine, m->out->gpus, m->diag);
+}
+
 static bool introduce(struct measuring *m)
 {
     struct measurement *out = m->out;
@@ -265,18 +348,20 @@ static bool introduce(struct measuring *m)
                                 .iterations = out->iterations,
                                 .warmup = out->warmup};
     machine_read(&mine.machine);
+    bool one_process = is_one_process(m), able = one_process || read_gpu(m, own_rank(m), &mine.machine);
     struct introduction *all = memory_zeroed(out->n_ranks, sizeof *all);
-    bool good = hardware_gather(m->settings->hardware, &mine, sizeof mine, all, m->diag);
-    for (uint32_t r = 0; r < out->n_ranks; r++)
+    bool good = hardware_gather(m->settings->hardware, &mine, sizeof mine, all, m->diag) && able;
+    for (uint32_t r = 0; r < out->n_ranks; r++) {
         out->machines[r] = all[r].machine;
+        good = good && (!one_process || read_gpu(m, r, &out->machines[r]));
+    }
     out->seed = all[0].seed;
     out->refused = good && !check_introductions(all, out->n_ranks, m->diag);
     free(all);
     if (!good || out->refused)
         return false;
     out->cores = machine_cores(out->machines, out->n_ranks);
-    out->oversubscribed = machine_is_oversubscribed(out->machines, out->n_ranks);
-    bool one_process = !hardware_transport(m->settings->hardware)->one_rank_a_process;
+    out->oversubscribed = is_oversubscribed(m);
     out->refused = !memory_need_check(m->settings->schedule, m->programs, out->machines, one_process, m->diag);
     return !out->refused;
 }
@@ -285,14 +370,15 @@ static void make_room(struct measuring *m)
 {
     struct measurement *out = m->out;
     out->machines = memory_zeroed(out->n_ranks, sizeof *out->machines);
+    out->gpus = memory_zeroed(out->n_ranks, sizeof *out->gpus);
     out->rank_compute = memory_zeroed(out->n_ranks, sizeof *out->rank_compute);
     out->rank_compute_only = memory_zeroed(out->n_ranks, sizeof *out->rank_compute_only);
     m->runs = memory_zeroed(out->iterations, sizeof *m->runs);
     m->phases = series_make(PHASE_COUNT, out->iterations);
     m->skews = series_make(PHASE_COUNT, out->iterations);
-    for (int mode = 0; mode < N_MODES; mode++) {
-        m->steps[mode] = series_make(1, out->iterations);
-        m->computes[mode] = series_make(out->n_ranks, out->iterations);
+    for (uint32_t kind = 0; kind < m->n_runs; kind++) {
+        m->steps[kind] = series_make(1, out->iterations);
+        m->computes[kind] = series_make(out->n_ranks, out->iterations);
     }
 }
 
@@ -303,9 +389,9 @@ static void clear_room(struct measuring *m)
     free(m->runs);
     free(m->phases.values);
     free(m->skews.values);
-    for (int mode = 0; mode < N_MODES; mode++) {
-        free(m->steps[mode].values);
-        free(m->computes[mode].values);
+    for (uint32_t kind = 0; kind < m->n_runs; kind++) {
+        free(m->steps[kind].values);
+        free(m->computes[kind].values);
     }
 }
 
@@ -318,12 +404,19 @@ bool measure(struct measurement *measurement, const struct measure_settings *set
         .out = measurement,
         .diag = diag,
         .programs = hardware_programs(settings->hardware),
-        .planned = 1 + N_MODES * (settings->warmup + settings->iterations),
     };
+    measurement->asynchronous = hardware_compute(settings->hardware)->queues != NULL;
+    measurement->composed = hardware_is_serial(settings->hardware);
+    m.n_runs = measurement->asynchronous && !measurement->composed ? N_RUNS : N_BARE;
+    m.planned = 1 + measurement->asynchronous + m.n_runs * (settings->warmup + settings->iterations);
     make_room(&m);
-    bool good = introduce(&m) && run_verified(&m) && warm_up(&m);
+    bool good = introduce(&m) && run_without_messages(&m) && run_verified(&m) && warm_up(&m);
+    if (good)
+        watch_gpus(&m);
     for (uint32_t i = 0; i < settings->iterations && good; i++)
         good = iterate(&m, i);
+    good = good && record_gpus(&m);
+    gpu_watches_destroy(m.watches);
     if (good)
         add_up(&m);
     clear_room(&m);
@@ -334,6 +427,7 @@ void measurement_fini(struct measurement *measurement)
 {
     hardware_run_fini(&measurement->run);
     free(measurement->machines);
+    free(measurement->gpus);
     free(measurement->rank_compute);
     free(measurement->rank_compute_only);
     *measurement = (struct measurement){0};
@@ -343,6 +437,7 @@ struct measured_times measurement_times(const struct measurement *m)
 {
     bool is_number = m->overlap == OVERLAP_RESOLVED || m->overlap == OVERLAP_NOTHING;
     return (struct measured_times){
+        .seconds = m->step.median,
         .seconds_low = m->step.low,
         .seconds_high = m->step.high,
         .forward_seconds = m->phases[PHASE_FORWARD].median,

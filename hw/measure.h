@@ -4,10 +4,16 @@
  * the first takes beyond the second is exposed communication; what the second and third take in sum beyond the first
  * was hidden; how much slower kernels are beside messages is contention, which is something else than waiting. The
  * three take turns, each iteration beginning with another one, so that drift of the machine hits them alike.
+ *
+ * On an asynchronous backend the clocks that tell when each operation ran cost time themselves. So these three runs are
+ * bare, and an iteration has two more, with both and only computing, that are traced: the times of steps are those of
+ * the bare runs, what is known of single operations (timeline, compute times, contention, skew) those of the traced. A
+ * serial run is always traced, and its times are composed (composed_timeline.h).
  */
 #ifndef CPSIM_HW_MEASURE_H
 #define CPSIM_HW_MEASURE_H
 
+#include "hw/gpu_watch.h"
 #include "hw/hardware.h"
 #include "hw/machine.h"
 #include "models/result/report.h"
@@ -48,11 +54,16 @@ struct measurement {
     uint64_t seed; /* of the inputs */
     uint32_t iterations, warmup, n_ranks;
     struct machine *machines; /* [rank] */
+    struct gpu_record *gpus;  /* [rank]: its GPU's state while iterations were timed */
     uint32_t cores;           /* that the ranks may use, all hosts together */
-    bool oversubscribed;      /* a rank had no core of its own: the times say nothing about the hardware */
+    bool oversubscribed;      /* a rank had no core, or no GPU, of its own: the times say nothing about the hardware */
     bool refused;             /* not enough memory, or ranks were given different options: nothing was run */
     struct verification verification;
-    struct hardware_run run; /* the iteration, messages and computing, that took the median time */
+    struct hardware_run run; /* traced, with messages and computing: the one that took the median time */
+    bool asynchronous;       /* the times of steps are those of bare runs */
+    bool composed;           /* the times are those that ranks would take with a device each */
+    struct spread traced;    /* step seconds of traced runs; else the same as `step` */
+    double tracing_overhead; /* traced / step - 1, of the medians */
     struct spread step, phases[PHASE_COUNT];
     struct spread compute_only, messages_only; /* step seconds of the other two kinds */
     struct spread skew[PHASE_COUNT];           /* from the first rank's last operation to the last one's */

@@ -1,8 +1,10 @@
-/* memory_need.c - adds up per host what models/result/memory.h and verify.h say. Chiefly that: messages in transit,
- * packed tiles and the programs themselves are small beside it. */
+/* memory_need.c - adds up per host, and per GPU, what models/result/memory.h and verify.h say. Chiefly that: messages
+ * in transit, packed tiles and the programs themselves are small beside it. Buffers of ranks that compute on GPUs are
+ * in the GPU's memory, their results and the verification in the host's. */
 #include "hw/memory_need.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "hw/verify/verify.h"
@@ -40,7 +42,7 @@ static bool check_host(const struct schedule *schedule, const struct program *pr
         if (!machine_same(&machines[rank], &machines[first]))
             continue;
         struct memory_need need = memory_need_of(schedule, &programs[rank]);
-        sum.buffers += need.buffers;
+        sum.buffers += *machines[rank].gpu.bus ? 0 : need.buffers;
         sum.outputs += need.outputs;
         sum.verification = (one_process ? 0 : sum.verification) + need.verification;
         ranks++;
@@ -56,16 +58,44 @@ static bool check_host(const struct schedule *schedule, const struct program *pr
                            sum.outputs / gib, sum.verification / gib, available / gib);
 }
 
+/* Ranks that share the GPU of `first` need their buffers all at once. */
+static bool check_gpu(const struct schedule *schedule, const struct program *programs, const struct machine *machines,
+                      uint32_t first, struct diagnostics *diag)
+{
+    const double gib = 1 << 30;
+    const struct machine_gpu *gpu = &machines[first].gpu;
+    double buffers = 0, available = (double)gpu->free_bytes;
+    uint32_t ranks = 0;
+    for (uint32_t rank = first; rank < schedule->ranks; rank++) {
+        if (!machine_same_gpu(&machines[rank], &machines[first]))
+            continue;
+        buffers += memory_need_of(schedule, &programs[rank]).buffers;
+        available = fmin(available, (double)machines[rank].gpu.free_bytes);
+        ranks++;
+    }
+    if (buffers <= available)
+        return true;
+    return diagnostics_add(diag,
+                           "the experiment needs %.4g GiB on the GPU %s (%s) of host '%s' for the buffers of %" PRIu32
+                           " rank%s, but only %.4g GiB are available",
+                           buffers / gib, gpu->bus, gpu->name, machines[first].host, ranks, ranks == 1 ? "" : "s",
+                           available / gib);
+}
+
 bool memory_need_check(const struct schedule *schedule, const struct program *programs, const struct machine *machines,
                        bool one_process, struct diagnostics *diag)
 {
     bool enough = true;
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
-        bool seen = false;
-        for (uint32_t r = 0; r < rank; r++)
+        bool seen = false, gpu_seen = !*machines[rank].gpu.bus;
+        for (uint32_t r = 0; r < rank; r++) {
             seen = seen || machine_same(&machines[r], &machines[rank]);
+            gpu_seen = gpu_seen || machine_same_gpu(&machines[r], &machines[rank]);
+        }
         if (!seen)
             enough &= check_host(schedule, programs, machines, rank, one_process, diag);
+        if (!gpu_seen)
+            enough &= check_gpu(schedule, programs, machines, rank, diag);
     }
     return enough;
 }

@@ -15,7 +15,7 @@ struct memory_need {
 struct memory_need memory_need_of(const struct schedule *schedule, const struct program *program);
 
 /* `machines` has an element for each rank; `one_process`: all ranks are in one, which verifies once. False with a
- * message for each host that has less than its ranks need. */
+ * message for each host, and each GPU, that has less than its ranks need. */
 bool memory_need_check(const struct schedule *schedule, const struct program *programs, const struct machine *machines,
                        bool one_process, struct diagnostics *diag);
 

@@ -11,6 +11,12 @@ const struct transport_ops *const transports[] = {
 #ifdef CPSIM_HAVE_MPI
     &transport_mpi,
 #endif
+#ifdef CPSIM_HAVE_CUDA
+#ifdef CPSIM_HAVE_MPI
+    &transport_nccl,
+#endif
+    &transport_nccl_threads,
+#endif
     NULL,
 };
 
@@ -20,6 +26,12 @@ const struct transport_ops *transport_find(const char *name)
         if (strcmp(transports[i]->name, name) == 0)
             return transports[i];
     return NULL;
+}
+
+bool transport_settings_are_set(const struct transport_settings *settings)
+{
+    return settings->library || settings->max_ctas || settings->zero_cta || settings->registered ||
+           settings->through_library;
 }
 
 bool transport_complain(const struct transport_ops *transport, struct transport *end, struct diagnostics *diag)
@@ -57,9 +69,12 @@ static bool complain_unknown(const char *name, struct diagnostics *diag)
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", transports[i]->name);
     }
-    bool could_be = strcmp(name, "mpi") == 0;
+    bool of_mpi = strcmp(name, "mpi") == 0, of_cuda = strncmp(name, "nccl", strlen("nccl")) == 0;
     return diagnostics_add(diag, "there is no transport '%s'%s, expected one of: %s", name,
-                           could_be ? " in this build (it was made without MPI)" : "", known);
+                           of_mpi    ? " in this build (it was made without MPI)"
+                           : of_cuda ? " in this build (it was made without CUDA, or without MPI)"
+                                     : "",
+                           known);
 }
 
 const struct transport_ops *transport_choose(const char *name, uint32_t ranks, struct diagnostics *diag)

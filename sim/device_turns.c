@@ -61,7 +61,7 @@ void device_turns_fini(struct device_turns *turns)
     free(turns->devices);
     free(turns->device_of);
     free(turns->memory);
-    *turns = (struct device_turns){NULL};
+    *turns = (struct device_turns){0};
 }
 
 static struct device_turn *device_of(struct device_turns *turns, uint32_t instance)

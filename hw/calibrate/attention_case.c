@@ -32,20 +32,29 @@ void attention_case_fini(struct attention_case *c)
         free(tensors[i]);
 }
 
-void attention_case_set(struct attention_case *c, struct measured_block *block)
+struct block_shape block_shape_of(struct measured_block *block)
 {
     bool striped = block->kind == BLOCK_STRIPED;
     bool causal = block->kind == BLOCK_CAUSAL || striped;
-    c->query_span = (struct span){striped ? 1 : 0, striped ? 2 : 1, block->queries};
-    c->key_span = (struct span){0, striped ? 2 : 1, block->keys};
     uint64_t longest = block->queries > block->keys ? block->queries : block->keys;
-    c->mask = (struct mask){.kind = causal ? MASK_CAUSAL : MASK_FULL, .seq_len = 2 * longest};
-    c->keys = (struct attention_keys){.positions = {.spans = {c->key_span}, .n_spans = 1, .rows = block->keys},
+    const struct block_shape shape = {
+        .mask = {.kind = causal ? MASK_CAUSAL : MASK_FULL, .seq_len = 2 * longest},
+        .queries = {striped ? 1 : 0, striped ? 2 : 1, block->queries},
+        .keys = {0, striped ? 2 : 1, block->keys},
+    };
+    block->pairs = (double)mask_pairs(&shape.mask, shape.queries, shape.keys);
+    return shape;
+}
+
+void attention_case_set(struct attention_case *c, struct measured_block *block)
+{
+    c->shape = block_shape_of(block);
+    c->keys = (struct attention_keys){.positions = {.spans = {c->shape.keys}, .n_spans = 1, .rows = block->keys},
                                       .k = c->k,
                                       .v = c->v,
                                       .dk = c->dk,
                                       .dv = c->dv};
-    c->call = (struct attention_call){.mask = &c->mask,
+    c->call = (struct attention_call){.mask = &c->shape.mask,
                                       .batch = 1,
                                       .q_heads = block->heads,
                                       .kv_heads = block->kv_heads,
@@ -53,11 +62,10 @@ void attention_case_set(struct attention_case *c, struct measured_block *block)
                                       .scale = (float)(1 / sqrt((double)c->head_dim)),
                                       .dtype = c->dtype,
                                       .dkv_dtype = c->dtype,
-                                      .queries = {.spans = {c->query_span}, .n_spans = 1, .rows = block->queries},
+                                      .queries = {.spans = {c->shape.queries}, .n_spans = 1, .rows = block->queries},
                                       .q = c->q,
                                       .keys = &c->keys,
                                       .n_keys = 1};
-    block->pairs = (double)mask_pairs(&c->mask, c->query_span, c->key_span);
 }
 
 void attention_case_run(struct attention_case *c, enum attention_pass pass)

@@ -5,16 +5,24 @@
 #include "hw/calibrate/calibrate.h"
 #include "kernels/attention.h"
 
+/* Whose rows a block's are: one shard's of made-up positions. */
+struct block_shape {
+    struct mask mask;
+    struct span queries, keys;
+};
+
+/* Counts the block's pairs too. */
+struct block_shape block_shape_of(struct measured_block *block);
+
 /* Tensors for blocks up to some size, of one dtype. */
 struct attention_case {
     enum dtype dtype;
     uint32_t head_dim;
     void *q, *k, *v, *o, *d_o, *dq, *dk, *dv;
     float *lse, *delta;
-    struct mask mask;
+    struct block_shape shape;
     struct attention_keys keys;
     struct attention_call call;
-    struct span query_span, key_span;
 };
 
 /* `elements` of the largest of queries x heads x head_dim and keys x kv_heads x head_dim; `rows` of queries x heads. */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "hw/calibrate/profile_gpu.h"
 #include "models/cost/kernel_fit.h"
 
 static double flops_per_pair(const struct measured_table *table)
@@ -28,7 +29,10 @@ static void write_rates(const struct measured_table *table, enum block_kind kind
         const struct measured_block *block = &table->blocks[i];
         if (block->kind != kind)
             continue;
-        fprintf(stream, "%s%" PRIu32 ": %.5g GFLOP/s", separator, block->queries, rate_of(table, block) / 1e9);
+        const double rate = rate_of(table, block);
+        const bool tera = rate >= 1e12;
+        fprintf(stream, "%s%" PRIu32 ": %.5g %s", separator, block->queries, rate / (tera ? 1e12 : 1e9),
+                tera ? "TFLOP/s" : "GFLOP/s");
         separator = ", ";
     }
     fputc('\n', stream);
@@ -41,13 +45,19 @@ static void write_source(const struct calibration *c, FILE *stream)
     struct tm parts;
     if (gmtime_r(&now, &parts))
         strftime(day, sizeof day, "%Y-%m-%d", &parts);
-    fprintf(stream, "source = measured by cpsim --hw --calibrate on %s, %s\n", c->host, day);
+    fprintf(stream, "source = measured by cpsim --hw --calibrate on %s, %s", c->host, day);
+    if (c->on_gpu)
+        fprintf(stream, ", %.50s, driver for CUDA %d.%d", c->processor, c->gpu.driver / 1000,
+                c->gpu.driver % 1000 / 10);
+    if (c->on_gpu && c->gpu.state.sm_mhz.count)
+        fprintf(stream, ", SMs at %.0f MHz", c->gpu.state.sm_mhz.median);
+    fputc('\n', stream);
 }
 
 static void write_table(const struct calibration *c, const struct measured_table *table, FILE *stream)
 {
     const char *dtype = dtype_name(table->dtype);
-    fprintf(stream, "\n[attention " CALIBRATED_KERNEL " %s %" PRIu32 " %s]\n",
+    fprintf(stream, "\n[attention %s %s %" PRIu32 " %s]\n", c->kernel,
             table->pass == PASS_FORWARD ? "forward" : "backward", table->head_dim, dtype);
     fprintf(stream, "dtype  = %s\nheads  = %" PRIu32 "\nbatch  = 1\nspread = %.3g\n", dtype, table->blocks[0].heads,
             table->spread);
@@ -72,27 +82,53 @@ static void write_origin(const struct calibration *c, FILE *stream)
             "; Written by cpsim --hw --calibrate: %" PRIu32 " rank%s on %" PRIu32
             " host%s, transport %s, kernels %s.\n",
             c->ranks, c->ranks == 1 ? "" : "s", c->n_hosts, c->n_hosts == 1 ? "" : "s", c->transport, c->isa);
-    fprintf(stream, "; %s, %" PRIu32 " core%s. All ranks measured at once.\n", c->processor, c->cores,
-            c->cores == 1 ? "" : "s");
+    if (c->on_gpu)
+        fprintf(stream, "; %s, driver for CUDA %d.%d, runtime %d.%d. %s\n", c->processor, c->gpu.driver / 1000,
+                c->gpu.driver % 1000 / 10, c->gpu.runtime / 1000, c->gpu.runtime % 1000 / 10,
+                c->shared_gpu ? "One rank measured: the ranks are to share the GPU." : "All ranks measured at once.");
+    else
+        fprintf(stream, "; %s, %" PRIu32 " core%s. All ranks measured at once.\n", c->processor, c->cores,
+                c->cores == 1 ? "" : "s");
     write_warnings(c, stream);
+}
+
+static void write_cpu_notes(const struct calibration *c, FILE *stream)
+{
+    fprintf(stream, "; A rank is a core. memory: the host's, divided by the ranks on it. memory_bandwidth: a copy "
+                    "of 64 MiB,\n; bytes read and written. launch: the executor's own time for an operation.\n"
+                    "; transfer_slowdown: of a kernel that tests messages between its tiles");
+    if (c->ranks > 1)
+        fprintf(stream, ", beside messages of %" PRIu64 " KiB; it varied by %.2f", c->slowdown_bytes / 1024,
+                c->slowdown.spread);
+    fprintf(stream, ".\n");
+}
+
+/* Word for word: their sources and comments too. */
+static void write_kernel_times(const struct kernel_times *times, FILE *stream)
+{
+    const size_t length = strlen(times->text);
+    fprintf(stream, "\n; ---- what follows was given to the calibration, not measured by it: %s ----\n\n%s",
+            times->path, times->text);
+    if (length && times->text[length - 1] != '\n')
+        fputc('\n', stream);
 }
 
 bool profile_write(const struct calibration *c, FILE *stream)
 {
     static const char *const steps[STEP_COUNT] = {"merge", "finish", "delta", "accumulate", "cast"};
     write_origin(c, stream);
-    fprintf(stream, ";\n; A rank is a core. memory: the host's, divided by the ranks on it. memory_bandwidth: a copy "
-                    "of 64 MiB,\n; bytes read and written. launch: the executor's own time for an operation.\n"
-                    "; transfer_slowdown: of a kernel that tests messages between its tiles");
-    if (c->ranks > 1)
-        fprintf(stream, ", beside messages of %" PRIu64 " KiB; it varied by %.2f", c->slowdown_bytes / 1024,
-                c->slowdown.spread);
-    fprintf(stream, ".\n\n[device]\nname              = %.50s\nmemory            = %.0f MB\n", c->processor,
+    fprintf(stream, ";\n");
+    if (c->on_gpu)
+        profile_gpu_write_notes(c, stream);
+    else
+        write_cpu_notes(c, stream);
+    fprintf(stream, "\n[device]\nname              = %.50s\nmemory            = %.0f MB\n", c->processor,
             c->memory_bytes / 1e6);
     fprintf(stream, "memory_bandwidth  = %.5g GB/s\nmemory_efficiency = 1\nlaunch            = %.4g us\n",
             c->copy.value / 1e9, c->launch.value * 1e6);
-    fprintf(stream, "transfer_slowdown = %.3g\nprocessors        = 1\ntile_rows         = 1\n", c->slowdown.value);
-    fprintf(stream, "kernel            = " CALIBRATED_KERNEL "\n\n[steps]\n");
+    fprintf(stream, "transfer_slowdown = %.3g\nprocessors        = %" PRIu32 "\ntile_rows         = %" PRIu32 "\n",
+            c->slowdown.value, c->processors, c->tile_rows);
+    fprintf(stream, "kernel            = %s\n\n[steps]\n", c->times ? c->times->kernel : c->kernel);
     double spread = 0;
     for (int step = 0; step < STEP_COUNT; step++) {
         fprintf(stream, "%-10s = %.5g GB/s\n", steps[step], c->steps[step].value / 1e9);
@@ -102,6 +138,8 @@ bool profile_write(const struct calibration *c, FILE *stream)
     write_source(c, stream);
     for (uint32_t i = 0; i < c->n_tables; i++)
         write_table(c, &c->tables[i], stream);
+    if (c->times)
+        write_kernel_times(c->times, stream);
     return !ferror(stream);
 }
 
@@ -116,11 +154,17 @@ static void write_level(const struct measured_level *level, FILE *stream)
             fit->alpha_seconds * 1e6);
     for (size_t i = 0; i < fit->n_points; i++) {
         const struct link_point *point = &fit->points[i];
-        bool mebi = point->bytes >= 1 << 20;
+        bool mebi = point->bytes >= 1 << 20, gibi = point->bytes >= 1 << 30;
         double rate = point->bytes / point->seconds;
         bool giga = rate >= 1e9;
-        fprintf(stream, "%s%.0f %s: %.4g %s", i ? ", " : "", point->bytes / (mebi ? 1 << 20 : 1024),
-                mebi ? "MiB" : "KiB", rate / (giga ? 1e9 : 1e6), giga ? "GB/s" : "MB/s");
+        fprintf(stream, "%s%.0f %s: %.4g %s", i ? ", " : "",
+                point->bytes / (gibi   ? 1 << 30
+                                : mebi ? 1 << 20
+                                       : 1024),
+                gibi   ? "GiB"
+                : mebi ? "MiB"
+                       : "KiB",
+                rate / (giga ? 1e9 : 1e6), giga ? "GB/s" : "MB/s");
     }
     fprintf(stream, "\nspread = %.3g\n", level->spread);
 }
@@ -128,10 +172,16 @@ static void write_level(const struct measured_level *level, FILE *stream)
 bool profile_write_topology(const struct calibration *c, const char *device, FILE *stream)
 {
     write_origin(c, stream);
-    fprintf(stream, "; Messages: every rank sends to the next and receives from the one before, at once.\n");
-    if (c->ranks == 1)
+    if (!c->shared_gpu)
+        fprintf(stream, "; Messages: every rank sends to the next and receives from the one before, at once.\n");
+    if (c->shared_gpu)
+        fprintf(stream,
+                "; The ranks share a GPU: a message is a copy within it, and its figures are of one at a time.\n");
+    else if (c->ranks == 1)
         fprintf(stream, "; With a single rank nothing needs to move: the figures are of messages to itself.\n");
     fprintf(stream, "[cluster]\ndevice = %s\n", device);
+    if (c->shared_gpu)
+        fprintf(stream, "ranks_per_device = %" PRIu32 "\n", c->ranks);
     for (uint32_t i = 0; i < c->n_levels; i++)
         write_level(&c->levels[i], stream);
     return !ferror(stream);
@@ -142,7 +192,7 @@ bool profile_foretell(struct calibration *c, const struct device *device, struct
     for (uint32_t i = 0; i < c->n_tables; i++) {
         struct measured_table *table = &c->tables[i];
         struct kernel_fit fit;
-        if (!kernel_fit_init(&fit, device, "", table->pass, table->dtype, table->head_dim, diag))
+        if (!kernel_fit_init(&fit, device, c->kernel, table->pass, table->dtype, table->head_dim, diag))
             return false;
         table->fit_error = 0;
         for (uint32_t b = 0; b < table->n_blocks; b++) {

@@ -57,6 +57,12 @@ void samples_add(struct samples *samples, struct stopwatch since)
     samples->disturbed += wall > WAITED_SHARE * cpu + 1e-6;
 }
 
+void samples_add_seconds(struct samples *samples, double seconds)
+{
+    memory_grow(samples->items, samples->count, samples->capacity);
+    samples->items[samples->count++] = (struct sample){seconds, 1};
+}
+
 void samples_fini(struct samples *samples)
 {
     free(samples->items);

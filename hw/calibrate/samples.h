@@ -31,6 +31,8 @@ struct stopwatch {
 struct stopwatch stopwatch_start(void); /* measures the yardstick first */
 /* Adds the CPU time since. */
 void samples_add(struct samples *samples, struct stopwatch since);
+/* Adds what another clock than the core's said. */
+void samples_add_seconds(struct samples *samples, double seconds);
 void samples_fini(struct samples *samples);
 
 struct measured samples_result(const struct samples *samples);

@@ -18,9 +18,11 @@ struct compute {
     size_t capacity;
 };
 
-static struct compute *open_cpu(const struct schedule *schedule, uint32_t rank, struct diagnostics *diag)
+static struct compute *open_cpu(const struct schedule *schedule, uint32_t rank, const struct compute_settings *settings,
+                                struct diagnostics *diag)
 {
     (void)rank;
+    (void)settings;
     const struct experiment *experiment = schedule->experiment;
     enum dtype dtype = experiment->dtype;
     if (dtype != DTYPE_FP32 && dtype != DTYPE_BF16) {
@@ -82,16 +84,12 @@ static void fill(struct compute *cpu, void *target, int byte, uint64_t bytes)
 
 static void find_operands(struct compute *cpu, const struct program *program, const struct op *op, void *const *memory)
 {
-    struct access_walk walk;
-    struct access access;
-    size_t count = (size_t)op->n_reads + op->n_writes, i = 0;
+    const size_t count = (size_t)op->n_reads + op->n_writes;
     if (count > cpu->capacity) {
         cpu->operands = memory_resized(cpu->operands, count, sizeof *cpu->operands);
         cpu->capacity = count;
     }
-    accesses_begin(&walk, cpu->schedule, program, op);
-    while (accesses_next(&walk, &access))
-        cpu->operands[i++] = operand_of(cpu->schedule, program, memory, access.buffer, access.block, access.lanes);
+    operands_of(cpu->schedule, program, op, memory, cpu->operands);
 }
 
 static void run(struct compute *cpu, const struct program *program, uint32_t index, void *const *memory,

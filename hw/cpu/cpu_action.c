@@ -1,45 +1,16 @@
-/* cpu_action.c - addresses of operands, and runs of lanes as long as memory allows: of tensors with all their lanes,
- * one run of all rows. */
+/* cpu_action.c - runs of lanes as long as memory allows: of tensors with all their lanes, one run of all rows. */
 #include "hw/cpu/cpu_action.h"
 
 #include <assert.h>
 
-struct operand operand_of(const struct schedule *schedule, const struct program *program, void *const *memory,
-                          uint32_t buffer, struct block block, struct lanes lanes)
-{
-    const struct buffer *held = &program->buffers[buffer];
-    struct layout layout = layout_of(schedule, held);
-    struct operand operand = {.buffer = held,
-                              .block = block,
-                              .lanes = layout_lanes(schedule, (enum tensor)held->tensor, lanes),
-                              .n_arrays = layout.n_arrays};
-    for (uint32_t a = 0; a < layout.n_arrays; a++)
-        operand.arrays[a] =
-            (struct operand_array){.first = (char *)layout_rows(&layout, held, memory[buffer], a, block) +
-                                            layout_lane_offset(&layout, a, operand.lanes),
-                                   .row = (size_t)layout.lanes.items * layout.lanes.heads * layout.arrays[a].width,
-                                   .item = (size_t)layout.lanes.heads * layout.arrays[a].width,
-                                   .width = layout.arrays[a].width,
-                                   .dtype = layout.arrays[a].dtype};
-    return operand;
-}
-
-static const struct operand *find(const struct operand *operands, uint32_t count, enum tensor tensor)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (operands[i].buffer->tensor == tensor)
-            return &operands[i];
-    return NULL;
-}
-
 const struct operand *action_read(const struct action *action, enum tensor tensor)
 {
-    return find(action->reads, action->op->n_reads, tensor);
+    return operand_find(action->reads, action->op->n_reads, tensor);
 }
 
 const struct operand *action_write(const struct action *action, enum tensor tensor)
 {
-    return find(action->writes, action->op->n_writes, tensor);
+    return operand_find(action->writes, action->op->n_writes, tensor);
 }
 
 /* ---- lanes side by side ---- */

@@ -1,31 +1,12 @@
 /* cpu_action.h - one local operation on host memory: its operands, and the walk over their lanes. For the backend 'cpu'
  * only (compute_cpu.c, cpu_*.c).
- *
- * An operand is a buffer that the operation reads or writes, at the operation's rows and lanes; the buffer may hold
- * more of either. Lanes of a key-side operand are KV heads.
  */
 #ifndef CPSIM_HW_CPU_CPU_ACTION_H
 #define CPSIM_HW_CPU_CPU_ACTION_H
 
 #include "hw/compute.h"
-#include "hw/layout.h"
+#include "hw/operand.h"
 #include "kernels/attention.h"
-
-/* One array of an operand. Strides are in elements. */
-struct operand_array {
-    char *first; /* its first row's first lane */
-    size_t row, item;
-    uint32_t width; /* numbers of one head */
-    enum dtype dtype;
-};
-
-struct operand {
-    const struct buffer *buffer;
-    struct block block;
-    struct lanes lanes; /* as layout_lanes gives them */
-    uint32_t n_arrays;
-    struct operand_array arrays[LAYOUT_ARRAYS_MAX];
-};
 
 struct action {
     const struct schedule *schedule;
@@ -36,10 +17,6 @@ struct action {
     const struct operand *reads, *writes; /* op->n_reads, op->n_writes of them */
     struct attention_keys *keys;          /* room for a call's: one for each rank */
 };
-
-/* A buffer at some rows and (query) lanes, all of which it holds. */
-struct operand operand_of(const struct schedule *schedule, const struct program *program, void *const *memory,
-                          uint32_t buffer, struct block block, struct lanes lanes);
 
 /* The first operand of a tensor; NULL if there is none. */
 const struct operand *action_read(const struct action *action, enum tensor tensor);
@@ -52,16 +29,6 @@ static inline bool action_adds(const struct action *action, uint32_t i)
         if (action->reads[r].buffer == action->writes[i].buffer)
             return true;
     return false;
-}
-
-/* Rows, items and heads of arrays that are walked side by side. */
-struct extent {
-    size_t rows, items, heads;
-};
-
-static inline struct extent operand_extent(const struct operand *operand)
-{
-    return (struct extent){operand->block.count, operand->lanes.items, operand->lanes.heads};
 }
 
 #define WALK_ARRAYS_MAX 6

@@ -1,8 +1,8 @@
 /* cpu_copies.c - layout copies: slices of lanes, and rows in their order in a joined shard or rank by rank. */
-#include <assert.h>
 #include <stdlib.h>
 
 #include "hw/cpu/cpu_action.h"
+#include "hw/stretches.h"
 #include "models/base/memory.h"
 
 static void copy_all(const struct operand *target, const struct operand *source)
@@ -83,26 +83,6 @@ static void join_lanes(const struct action *action)
 
 /* ---- rows ---- */
 
-/* Rows of a part that are one progression of positions, and where they are among the joined rows: evenly apart. */
-struct stretch {
-    size_t count;
-    size_t part_row;         /* from the part's first */
-    size_t joined_row, step; /* from the joined block's first */
-};
-
-static struct stretch stretch_of(const struct sharding *sharding, struct block joined, struct span span,
-                                 size_t part_row)
-{
-    struct stretch stretch = {.count = span.count, .part_row = part_row, .step = 1};
-    size_t first = sharding_rows_below(sharding, joined.owner, span.first);
-    stretch.joined_row = first - joined.first;
-    if (span.count > 1)
-        stretch.step = sharding_rows_below(sharding, joined.owner, span.first + span.stride) - first;
-    assert(sharding_rows_below(sharding, joined.owner, span.first + (span.count - 1) * span.stride) ==
-           first + (span.count - 1) * stretch.step);
-    return stretch;
-}
-
 static void copy_stretch(const struct operand *joined, const struct operand *part, const struct stretch *stretch,
                          bool join)
 {
@@ -123,13 +103,10 @@ static void copy_rows(const struct action *action, bool join)
     const struct operand *joined = join ? action->writes : action->reads;
     const struct operand *parts = join ? action->reads : action->writes;
     for (uint32_t i = 0; i < (join ? action->op->n_reads : action->op->n_writes); i++) {
-        struct span spans[SHARD_SPANS_MAX];
-        uint32_t n_spans = sharding_block_spans(sharding, parts[i].block, spans);
-        size_t row = 0;
-        for (uint32_t s = 0; s < n_spans; row += spans[s++].count) {
-            struct stretch stretch = stretch_of(sharding, joined->block, spans[s], row);
-            copy_stretch(joined, &parts[i], &stretch, join);
-        }
+        struct stretch stretches[SHARD_SPANS_MAX];
+        const uint32_t n = stretches_of(sharding, joined->block, parts[i].block, stretches);
+        for (uint32_t s = 0; s < n; s++)
+            copy_stretch(joined, &parts[i], &stretches[s], join);
     }
 }
 

@@ -32,7 +32,8 @@ static void shift_phase(struct timeline *timeline, const struct program *program
         for (uint32_t i = phase ? programs[r].phase_end[phase - 1] : 0; i < programs[r].phase_end[phase]; i++) {
             const struct moment *raw = &records[r].moments[i];
             struct moment *moment = &timeline->moments[r][i];
-            moment->begin = moment->move = shift(raw->begin, offsets[r], origin, base);
+            moment->begin = shift(raw->begin, offsets[r], origin, base);
+            moment->move = fmax(moment->begin, shift(raw->move, offsets[r], origin, base));
             moment->end = fmax(moment->begin, shift(raw->end, offsets[r], origin, base));
             end = fmax(end, moment->end);
         }
@@ -48,8 +49,9 @@ static void join_messages(struct timeline *timeline, const struct program *progr
             continue;
         struct activity receive = execution_receive_of(execution, (struct activity){rank, i});
         struct moment *sent = &timeline->moments[rank][i], *received = &timeline->moments[receive.instance][receive.op];
-        sent->begin = sent->move = fmax(sent->begin, received->begin);
+        sent->begin = fmax(sent->begin, received->begin);
         sent->end = fmax(sent->begin, received->end);
+        sent->move = fmin(sent->end, fmax(sent->begin, received->move));
         *received = *sent;
     }
 }

@@ -2,7 +2,7 @@
  *
  * Each phase starts for all when the first rank left the barrier before it, and follows the phase before it at once:
  * the pause between them belongs to nobody. A message begins when the later of its two ends was posted, and ends when
- * its receiver saw it complete.
+ * its receiver saw it complete; its first byte moved when the receiver's device says so, else as it began.
  */
 #ifndef CPSIM_HW_RUN_MEASURED_TIMELINE_H
 #define CPSIM_HW_RUN_MEASURED_TIMELINE_H

@@ -13,6 +13,7 @@ struct rank_calls {
     const struct planned_call *calls;
     const struct transport_ops *ops;
     struct transport *end;
+    bool queued;
     uint32_t (*waits)[STREAM_COUNT]; /* [collective]: 1 + the last operation of each other stream; 0: none */
     int *teams;                      /* [plan team]: its number on this end */
 };
@@ -72,16 +73,19 @@ void rank_calls_destroy(struct rank_calls *calls)
     free(calls);
 }
 
-void rank_calls_open(struct rank_calls *calls, const struct transport_ops *ops, struct transport *end)
+void rank_calls_open(struct rank_calls *calls, const struct transport_ops *ops, struct transport *end, bool queued)
 {
+    int (*const open_team)(struct transport *, enum stream, const uint32_t *, uint32_t) =
+        queued ? ops->queue_team : ops->open_team;
     calls->ops = ops;
     calls->end = end;
+    calls->queued = queued;
     for (size_t t = 0; t < calls->plan->n_teams; t++) {
         const struct planned_team *team = &calls->plan->teams[t];
         bool member = false;
         for (uint32_t i = 0; i < team->n_members; i++)
             member = member || team->members[i] == calls->program->rank;
-        calls->teams[t] = member ? ops->open_team(end, team->stream, team->members, team->n_members) : -1;
+        calls->teams[t] = member ? open_team(end, team->stream, team->members, team->n_members) : -1;
     }
 }
 
@@ -113,7 +117,9 @@ int rank_calls_post(const struct rank_calls *calls, uint32_t collective, void *c
                 planned_share_memory(calls->plan, calls->program, pair[side], memory[pair[side]->buffer]);
         }
     }
-    int request = calls->ops->post_collective(calls->end, calls->teams[call->team], &part);
+    int (*const post)(struct transport *, int, const struct collective_part *) =
+        calls->queued ? calls->ops->queue_collective : calls->ops->post_collective;
+    int request = post(calls->end, calls->teams[call->team], &part);
     free(shares);
     return request;
 }

@@ -17,8 +17,9 @@ struct rank_calls *rank_calls_create(const struct collective_plan *plan, uint32_
                                      const struct stream_order *order, struct diagnostics *diag);
 void rank_calls_destroy(struct rank_calls *calls);
 
-/* Opens the rank's teams: every rank does, after all have been created and before anything runs. */
-void rank_calls_open(struct rank_calls *calls, const struct transport_ops *ops, struct transport *end);
+/* Opens the rank's teams: every rank does, after all have been created and before anything runs. `queued`: the calls
+ * are queued behind what an asynchronous backend has been given. */
+void rank_calls_open(struct rank_calls *calls, const struct transport_ops *ops, struct transport *end, bool queued);
 
 /* Whether no other stream holds up any operation of `collective` (an index in the program's table). */
 bool rank_calls_may_post(const struct rank_calls *calls, const struct stream_progress *progress, uint32_t collective);

@@ -1,4 +1,5 @@
-/* rank_tensors.c - rows of inputs are made one by one, by position; results are read array by array. */
+/* rank_tensors.c - rows of inputs are made one by one, by position, and written some at a time; results are read array
+ * by array. */
 #include "hw/run/rank_tensors.h"
 
 #include <stdlib.h>
@@ -28,24 +29,48 @@ static void make_row(const struct rank_tensors *t, uint64_t seed, const struct l
         input_row(seed, input, position, ((lanes.item + i) * heads + lanes.head) * dim, count, dtype, row);
 }
 
+/* Rows of an array on their way to a backend, to which few long copies are quicker than many short ones. */
+struct chunk {
+    char *target; /* where its first row goes */
+    char *rows;
+    uint64_t bytes, room;
+};
+
+#define CHUNK_BYTES (UINT64_C(4) << 20)
+
+static void send_chunk(const struct rank_tensors *t, struct chunk *chunk)
+{
+    if (chunk->bytes)
+        t->ops->write(t->compute, chunk->target, chunk->rows, chunk->bytes);
+    chunk->target += chunk->bytes;
+    chunk->bytes = 0;
+}
+
+/* Rows follow each other in the array as they do in the block: one after the other in the order of its positions. */
 static void write_array(const struct rank_tensors *t, uint64_t seed, uint32_t index, uint32_t array, enum input input)
 {
     const struct buffer *buffer = &t->program->buffers[index];
     if (buffer->bytes == 0) /* no batch item is this rank's */
         return;
     struct layout layout = layout_of(t->schedule, buffer);
-    uint64_t bytes = layout.arrays[array].row_bytes;
+    uint64_t row_bytes = layout.arrays[array].row_bytes;
     struct block block = input_block(t, buffer);
     struct span spans[SHARD_SPANS_MAX];
     uint32_t n_spans = sharding_block_spans(&t->schedule->sharding, block, spans);
-    char *target = layout_rows(&layout, buffer, t->memory[index], array, block), *row = memory_zeroed(1, bytes);
+    struct chunk chunk = {.target = layout_rows(&layout, buffer, t->memory[index], array, block)};
+    chunk.room = row_bytes * block.count < CHUNK_BYTES ? row_bytes * block.count : CHUNK_BYTES;
+    chunk.room = chunk.room < row_bytes ? row_bytes : chunk.room;
+    chunk.rows = memory_zeroed(1, chunk.room);
     for (uint32_t s = 0; s < n_spans; s++) {
-        for (uint64_t i = 0; i < spans[s].count; i++, target += bytes) {
-            make_row(t, seed, &layout, (enum dtype)buffer->dtype, input, spans[s].first + i * spans[s].stride, row);
-            t->ops->write(t->compute, target, row, bytes);
+        for (uint64_t i = 0; i < spans[s].count; i++, chunk.bytes += row_bytes) {
+            if (chunk.bytes + row_bytes > chunk.room)
+                send_chunk(t, &chunk);
+            make_row(t, seed, &layout, (enum dtype)buffer->dtype, input, spans[s].first + i * spans[s].stride,
+                     chunk.rows + chunk.bytes);
         }
     }
-    free(row);
+    send_chunk(t, &chunk);
+    free(chunk.rows);
 }
 
 void rank_tensors_write_input(const struct rank_tensors *t, uint64_t seed, uint32_t buffer)
@@ -85,8 +110,7 @@ static float *read_array(const struct rank_tensors *t, uint32_t index, uint32_t 
     char *raw = memory_zeroed(1, bytes);
     t->ops->read(t->compute, raw, (char *)t->memory[index] + layout.arrays[array].offset, bytes);
     for (uint64_t i = 0; i < bytes / size; i++)
-        numbers[i] =
-            buffer->dtype == DTYPE_BF16 ? bf16_to_float(((uint16_t *)(void *)raw)[i]) : ((float *)(void *)raw)[i];
+        numbers[i] = number_read((enum dtype)buffer->dtype, raw, i);
     free(raw);
     return numbers;
 }

@@ -13,6 +13,10 @@
 uint64_t message_bytes(const struct piece_of_memory *pieces, uint32_t n_pieces);
 uint32_t message_chunks(uint64_t bytes);
 
+/* The pieces of up to `bytes` bytes at `offset`, none of them empty; returns their number. */
+uint32_t message_range(const struct piece_of_memory *pieces, uint32_t n_pieces, uint64_t offset, uint64_t bytes,
+                       struct piece_of_memory range[PIECES_MAX]);
+
 /* The pieces of chunk `index`, none of them empty; returns their number. */
 uint32_t message_chunk(const struct piece_of_memory *pieces, uint32_t n_pieces, uint32_t index,
                        struct piece_of_memory chunk[PIECES_MAX]);

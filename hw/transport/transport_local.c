@@ -1,49 +1,34 @@
 /* transport_local.c - the transport 'local': all ranks in this process, a thread each.
  *
- * A message is one object that both ends share. Whoever posts first queues it under (source, destination, stream);
- * whoever posts second takes the first in the queue, so messages match in posting order. Nothing moves until both ends
- * are posted (rendezvous); then the first end that asks copies, straight from one buffer to the other: an idle rank
- * moves the bytes while its peer computes.
+ * Ends of messages find each other as local_messages.h says. Memory of the host: nothing moves until both ends are
+ * posted (rendezvous); then the first end that asks copies, straight from one buffer to the other: an idle rank moves
+ * the bytes while its peer computes. Memory of a device, which all ranks share: local_queue.h.
  *
- * Collectives: local_calls.h.
+ * Collectives of the host's memory: local_calls.h.
  *
- * Threads: queues, barriers and the failure are under one mutex. A message's pieces are written before its state is
- * MATCHED and read after; its bytes are copied before its state is DONE (release, acquire).
+ * Threads: barriers and the failure are under one mutex. A message's bytes are copied before its state is LOCAL_DONE
+ * (release, acquire).
  */
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "hw/transport.h"
 #include "hw/transport/local_calls.h"
+#include "hw/transport/local_queue.h"
+#ifdef CPSIM_HAVE_CUDA
+#include "hw/nccl/nccl_self.h"
+#endif
 #include "models/base/memory.h"
-
-enum message_state { POSTED_ONCE, MATCHED, COPYING, DONE };
-
-struct side {
-    struct piece_of_memory pieces[PIECES_MAX];
-    uint32_t n_pieces;
-};
-
-struct message {
-    struct message *next; /* in its queue */
-    struct side source, target;
-    bool from_sender;          /* which end was posted first */
-    atomic_int state, holders; /* holders: ends that have not seen it done */
-};
-
-struct queue {
-    struct message *first, *last;
-};
 
 struct world {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     uint32_t ranks;
-    struct queue *queues; /* [(source * ranks + destination) * STREAM_COUNT + stream] */
-    uint32_t arrived;     /* at the barrier */
-    uint64_t barriers;    /* passed */
+    struct local_board *board;
+    uint32_t arrived;  /* at the barrier */
+    uint64_t barriers; /* passed */
     struct local_team **teams;
     size_t n_teams, team_capacity;
     char *gathered;
@@ -52,13 +37,15 @@ struct world {
 };
 
 struct request { /* free without either */
-    struct message *message;
+    struct local_message *message;
+    bool queued, sends; /* of a message: local_queue.h moves it; which end of it this is */
     struct local_call *call;
 };
 
 struct transport {
     struct world *world;
     uint32_t rank;
+    struct local_queue *queue; /* NULL: not attached */
     struct request *requests;
     size_t n_requests, capacity;
 };
@@ -70,7 +57,7 @@ static bool open_local(uint32_t ranks, const uint32_t *place_of_rank, struct tra
     (void)diag;
     struct world *world = memory_zeroed(1, sizeof *world);
     world->ranks = ranks;
-    world->queues = memory_zeroed((size_t)ranks * ranks * STREAM_COUNT, sizeof *world->queues);
+    world->board = local_board_create(ranks);
     pthread_mutex_init(&world->mutex, NULL);
     pthread_cond_init(&world->changed, NULL);
     for (uint32_t r = 0; r < ranks; r++) {
@@ -82,28 +69,22 @@ static bool open_local(uint32_t ranks, const uint32_t *place_of_rank, struct tra
     return true;
 }
 
-static void drop(struct message *message)
-{
-    if (atomic_fetch_sub(&message->holders, 1) == 1)
-        free(message);
-}
-
 /* After a failure messages are left half-way: those in queues have one holder that exists. */
 static void close_local(struct transport **ends, uint32_t n_ends)
 {
     if (n_ends == 0)
         return;
     struct world *world = ends[0]->world;
-    for (size_t q = 0; q < (size_t)world->ranks * world->ranks * STREAM_COUNT; q++)
-        for (struct message *m = world->queues[q].first; m; m = m->next)
-            atomic_store(&m->holders, 1);
+    local_board_forget(world->board);
     for (uint32_t e = 0; e < n_ends; e++) {
         for (size_t i = 0; i < ends[e]->n_requests; i++) {
             if (ends[e]->requests[i].message)
-                drop(ends[e]->requests[i].message);
+                local_message_drop(ends[e]->requests[i].message);
             if (ends[e]->requests[i].call)
                 local_call_drop(ends[e]->requests[i].call);
         }
+        if (ends[e]->queue)
+            local_queue_destroy(ends[e]->queue);
         free(ends[e]->requests);
         free(ends[e]);
     }
@@ -112,7 +93,7 @@ static void close_local(struct transport **ends, uint32_t n_ends)
     free(world->teams);
     pthread_mutex_destroy(&world->mutex);
     pthread_cond_destroy(&world->changed);
-    free(world->queues);
+    local_board_destroy(world->board);
     free(world->gathered);
     free(world->failure);
     free(world);
@@ -133,92 +114,97 @@ static int take_request(struct transport *end, struct request request)
     return (int)end->n_requests++;
 }
 
-static struct message *pop(struct queue *queue)
-{
-    struct message *message = queue->first;
-    queue->first = message->next;
-    if (!queue->first)
-        queue->last = NULL;
-    return message;
-}
-
-static void push(struct queue *queue, struct message *message)
-{
-    if (queue->last)
-        queue->last->next = message;
-    else
-        queue->first = message;
-    queue->last = message;
-}
-
 static int post(struct transport *end, bool send, uint32_t peer, enum stream stream,
                 const struct piece_of_memory *pieces, uint32_t n_pieces)
 {
-    struct world *world = end->world;
-    uint32_t source = send ? end->rank : peer, destination = send ? peer : end->rank;
-    struct queue *queue = &world->queues[((size_t)source * world->ranks + destination) * STREAM_COUNT + stream];
-    pthread_mutex_lock(&world->mutex);
-    bool matches = queue->first && queue->first->from_sender != send;
-    struct message *message = matches ? pop(queue) : memory_zeroed(1, sizeof *message);
-    struct side *side = send ? &message->source : &message->target;
-    memcpy(side->pieces, pieces, n_pieces * sizeof *pieces);
-    side->n_pieces = n_pieces;
-    if (matches) {
-        atomic_store(&message->state, MATCHED);
-    } else {
-        message->from_sender = send;
-        atomic_init(&message->holders, 2);
-        push(queue, message);
-    }
-    pthread_mutex_unlock(&world->mutex);
-    return take_request(end, (struct request){.message = message});
+    struct local_side side = {.n_pieces = n_pieces};
+    memcpy(side.pieces, pieces, n_pieces * sizeof *pieces);
+    struct local_message *message = local_board_post(end->world->board, send ? end->rank : peer,
+                                                     send ? peer : end->rank, send, stream, &side, NULL);
+    return take_request(end, (struct request){.message = message, .sends = send});
 }
 
-/* The two sides may be cut differently. */
-static void copy(const struct side *source, const struct side *target)
+static bool test_message(struct local_message *message)
 {
-    uint32_t s = 0, t = 0;
-    uint64_t s_done = 0, t_done = 0;
-    while (s < source->n_pieces && t < target->n_pieces) {
-        uint64_t s_left = source->pieces[s].bytes - s_done, t_left = target->pieces[t].bytes - t_done;
-        uint64_t bytes = s_left < t_left ? s_left : t_left;
-        if (bytes)
-            memcpy((char *)target->pieces[t].memory + t_done, (const char *)source->pieces[s].memory + s_done, bytes);
-        s_done += bytes;
-        t_done += bytes;
-        if (s_done == source->pieces[s].bytes) {
-            s++;
-            s_done = 0;
-        }
-        if (t_done == target->pieces[t].bytes) {
-            t++;
-            t_done = 0;
-        }
+    int expected = LOCAL_MATCHED;
+    if (atomic_load(&message->state) == LOCAL_MATCHED &&
+        atomic_compare_exchange_strong(&message->state, &expected, LOCAL_MOVING)) {
+        struct local_run runs[LOCAL_RUNS_MAX];
+        const uint32_t n = local_message_runs(message, runs);
+        for (uint32_t i = 0; i < n; i++)
+            memcpy(runs[i].target, runs[i].source, runs[i].bytes);
+        atomic_store(&message->state, LOCAL_DONE);
     }
+    if (atomic_load(&message->state) != LOCAL_DONE)
+        return false;
+    local_message_drop(message);
+    return true;
 }
 
-static bool test_message(struct message *message)
+static void fail(struct transport *end, const char *reason);
+
+static bool test_queued(struct transport *end, const struct request *request)
 {
-    int expected = MATCHED;
-    if (atomic_load(&message->state) == MATCHED &&
-        atomic_compare_exchange_strong(&message->state, &expected, COPYING)) {
-        copy(&message->source, &message->target);
-        atomic_store(&message->state, DONE);
+    const bool done = local_queue_test(end->queue, request->message, request->sends);
+    const char *why = local_queue_failure(end->queue);
+    if (why && !atomic_load(&end->world->has_failed)) {
+        char *reason = memory_format("rank %" PRIu32 ": %s", end->rank, why);
+        fail(end, reason);
+        free(reason);
     }
-    return atomic_load(&message->state) == DONE;
+    return done;
 }
 
 static bool test(struct transport *end, int index)
 {
     struct request *request = &end->requests[index];
-    if (request->call ? !local_call_test(request->call) : !test_message(request->message))
+    const bool done = request->call     ? local_call_test(request->call)
+                      : request->queued ? test_queued(end, request)
+                                        : test_message(request->message);
+    if (!done)
         return false;
     if (request->call)
         local_call_drop(request->call);
-    else
-        drop(request->message);
-    *request = (struct request){NULL, NULL};
+    *request = (struct request){.message = NULL};
     return true;
+}
+
+/* ---- memory of a device ---- */
+
+static bool attach(struct transport *end, const struct compute_ops *ops, struct compute *compute, uint32_t streams,
+                   const struct transport_settings *settings, struct diagnostics *diag)
+{
+    (void)streams;
+    if (!settings->through_library && transport_settings_are_set(settings))
+        return diagnostics_add(diag, "transport 'local' copies within one device: what is said of a communication "
+                                     "library has no effect");
+    if (settings->registered)
+        return diagnostics_add(diag, "transport 'local' registers no buffers with a library: within one device it has "
+                                     "no effect");
+#ifdef CPSIM_HAVE_CUDA
+    struct local_mover mover;
+    if (settings->through_library && !nccl_self_open(&mover, ops, compute, settings, diag))
+        return false;
+    end->queue = local_queue_create(end->world->board, end->rank, ops, compute);
+    if (settings->through_library)
+        local_queue_set_mover(end->queue, &mover);
+#else
+    if (settings->through_library)
+        return diagnostics_add(diag, "transport 'local' has no library to send messages through in this build");
+    end->queue = local_queue_create(end->world->board, end->rank, ops, compute);
+#endif
+    return true;
+}
+
+static const char *library(struct transport *end)
+{
+    return end->queue ? local_queue_library(end->queue) : NULL;
+}
+
+static int queue_message(struct transport *end, const struct queued_message *message)
+{
+    struct local_message *posted = local_queue_post(end->queue, message);
+    return take_request(end, (struct request){.message = posted, .queued = true, .sends = message->send});
 }
 
 /* ---- collectives ---- */
@@ -303,12 +289,16 @@ static const char *failed(struct transport *end)
 const struct transport_ops transport_local = {
     .name = "local",
     .summary = "all ranks in this process, a thread each; messages are copies of memory",
+    .in_graphs = true,
     .open = open_local,
     .close = close_local,
     .post = post,
     .open_team = open_team,
     .post_collective = post_collective,
     .test = test,
+    .attach = attach,
+    .queue_message = queue_message,
+    .library = library,
     .barrier = barrier,
     .all_gather = all_gather,
     .fail = fail,

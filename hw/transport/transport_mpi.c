@@ -1,5 +1,5 @@
 /* transport_mpi.c - the transport 'mpi': one rank a process, on any number of hosts. Its collectives are in
- * transport_mpi_calls.c; no other file knows mpi.h.
+ * transport_mpi_calls.c, messages of a device's memory in transport_mpi_queue.c; no other file knows mpi.h.
  *
  * A message is one MPI message (or one a GiB), non-blocking, with the stream as its tag: MPI matches messages of one
  * source, communicator and tag in posting order, which is the order that transport.h asks for. A message in several
@@ -29,6 +29,17 @@ static bool is_simulated(void)
     return strstr(version, "SMPI") != NULL;
 }
 
+/* Which of this host's processes this one is. All processes of the world come here. */
+static int own_place_on_host(int place)
+{
+    MPI_Comm host;
+    int place_on_host;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, place, MPI_INFO_NULL, &host);
+    MPI_Comm_rank(host, &place_on_host);
+    MPI_Comm_free(&host);
+    return place_on_host;
+}
+
 /* The rank that sits at `place`. */
 static int rank_at(uint32_t ranks, const uint32_t *place_of_rank, int place)
 {
@@ -51,11 +62,13 @@ static bool open_mpi(uint32_t ranks, const uint32_t *place_of_rank, struct trans
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     *first_rank = (uint32_t)rank;
+    const int place_on_host = own_place_on_host(rank);
     if ((uint32_t)size != ranks)
         return diagnostics_add(diag, "the experiment has cp = %u, but %d process%s started, expected one for each rank",
                                ranks, size, size == 1 ? " was" : "es were");
     struct transport *end = memory_zeroed(1, sizeof *end);
     end->ranks = size;
+    end->place_on_host = place_on_host;
     MPI_Comm_split(MPI_COMM_WORLD, 0, rank_at(ranks, place_of_rank, rank), &end->data);
     MPI_Comm_dup(end->data, &end->control);
     MPI_Comm_rank(end->data, &end->rank);
@@ -90,16 +103,19 @@ static void close_mpi(struct transport **ends, uint32_t n_ends)
     bool clean = all_have_come();
     if (n_ends) {
         struct transport *end = ends[0];
-        clean = clean && !end->failure;
+        clean = clean && !end->failure && mpi_queue_settled(end);
         if (clean) {
             MPI_Cancel(&end->hears);
             MPI_Wait(&end->hears, MPI_STATUS_IGNORE);
             mpi_calls_close(end);
+            mpi_queue_close(end);
             MPI_Comm_free(&end->data);
             MPI_Comm_free(&end->control);
         }
-        for (size_t i = 0; i < end->n_requests; i++)
+        for (size_t i = 0; i < end->n_requests; i++) {
             free(end->requests[i].chunks);
+            free(end->requests[i].queued);
+        }
         free(end->requests);
         if (clean) /* else MPI may still write to what was said and heard */
             free(end);
@@ -113,7 +129,7 @@ static void close_mpi(struct transport **ends, uint32_t n_ends)
 int mpi_take_request(struct transport *end, struct mpi_request request)
 {
     size_t i = 0;
-    while (i < end->n_requests && end->requests[i].chunks)
+    while (i < end->n_requests && (end->requests[i].chunks || end->requests[i].queued))
         i++;
     if (i == end->n_requests) {
         memory_grow(end->requests, end->n_requests, end->capacity);
@@ -153,7 +169,7 @@ static int post(struct transport *end, bool send, uint32_t peer, enum stream str
                 const struct piece_of_memory *pieces, uint32_t n_pieces)
 {
     uint32_t n_chunks = message_chunks(message_bytes(pieces, n_pieces));
-    struct mpi_request request = {memory_zeroed(n_chunks, sizeof *request.chunks), (int)n_chunks, NULL};
+    struct mpi_request request = {memory_zeroed(n_chunks, sizeof *request.chunks), (int)n_chunks, NULL, NULL};
     for (uint32_t i = 0; i < n_chunks; i++) {
         struct piece_of_memory chunk[PIECES_MAX];
         uint32_t n = message_chunk(pieces, n_pieces, i, chunk);
@@ -165,15 +181,24 @@ static int post(struct transport *end, bool send, uint32_t peer, enum stream str
 static bool test(struct transport *end, int index)
 {
     struct mpi_request *request = &end->requests[index];
-    int done;
-    MPI_Testall(request->n_chunks, request->chunks, &done, MPI_STATUSES_IGNORE);
+    int done = 0;
+    if (request->queued)
+        done = mpi_queue_test(end, request->queued);
+    else
+        MPI_Testall(request->n_chunks, request->chunks, &done, MPI_STATUSES_IGNORE);
     if (!done)
         return false;
     if (request->call)
         mpi_call_finish(request->call);
     free(request->chunks);
-    *request = (struct mpi_request){NULL, 0, NULL};
+    free(request->queued);
+    *request = (struct mpi_request){.chunks = NULL};
     return true;
+}
+
+static uint32_t place_on_host(struct transport *end)
+{
+    return (uint32_t)end->place_on_host;
 }
 
 /* ---- all ranks ---- */
@@ -190,12 +215,13 @@ static const char *failed(struct transport *end)
     return end->failure;
 }
 
-/* Waits without blocking inside MPI, so that a failure elsewhere is seen. */
+/* Waits without blocking inside MPI, so that a failure elsewhere is seen. Others may wait for what is queued here. */
 static bool wait_for(struct transport *end, MPI_Request *request)
 {
     int done = 0;
     while (!done && !failed(end)) {
         MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        mpi_queue_settled(end);
         if (!done)
             sched_yield();
     }
@@ -232,7 +258,7 @@ static bool all_gather(struct transport *end, const void *mine, uint64_t bytes, 
     return true;
 }
 
-static void fail(struct transport *end, const char *reason)
+void mpi_fail(struct transport *end, const char *reason)
 {
     if (failed(end))
         return;
@@ -257,8 +283,12 @@ const struct transport_ops transport_mpi = {
     .open_team = mpi_open_team,
     .post_collective = mpi_post_collective,
     .test = test,
+    .place_on_host = place_on_host,
+    .attach = mpi_attach,
+    .queue_message = mpi_queue_message,
+    .settled = mpi_queue_settled,
     .barrier = barrier,
     .all_gather = all_gather,
-    .fail = fail,
+    .fail = mpi_fail,
     .failed = failed,
 };

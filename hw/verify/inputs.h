@@ -9,13 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "models/base/dtype.h"
+#include "hw/numbers.h"
 
 #define QUERY_GAIN 6
 
 enum input { INPUT_Q, INPUT_K, INPUT_V, INPUT_DO };
 
-/* The value at `index` of row `position`, rounded to `dtype` (fp32 or bf16); index: ((batch item * heads) + head) * dim
+/* The value at `index` of row `position`, rounded to `dtype` (fp32, bf16 or fp16); index: ((batch item * heads) + head)
+ * * dim
  * + d. */
 double input_value(uint64_t seed, enum input input, uint64_t position, uint64_t index, enum dtype dtype);
 
@@ -24,9 +25,5 @@ void input_row(uint64_t seed, enum input input, uint64_t position, uint64_t firs
                void *row);
 void input_row_double(uint64_t seed, enum input input, uint64_t position, uint64_t first, size_t count,
                       enum dtype dtype, double *row);
-
-/* bf16 to and from fp32; to: rounds to nearest, ties to even. */
-uint16_t bf16_from_float(float value);
-float bf16_to_float(uint16_t bits);
 
 #endif

@@ -79,8 +79,8 @@ static void list_additions(struct additions *additions, const struct program *pr
         accesses_begin(&walk, additions->schedule, program, op);
         while (accesses_next(&walk, &access)) {
             const struct buffer *buffer = &program->buffers[access.buffer];
-            if (access.write && buffer->dtype == DTYPE_BF16 && is_of((enum tensor)buffer->tensor, output) &&
-                adds(program, op, access.buffer))
+            if (access.write && dtype_bytes((enum dtype)buffer->dtype) < sizeof(float) &&
+                is_of((enum tensor)buffer->tensor, output) && adds(program, op, access.buffer))
                 add_block(additions, access.block, access.lanes);
         }
     }

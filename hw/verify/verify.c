@@ -30,12 +30,15 @@ size_t problem_row_width(const struct problem *problem, enum output output)
 static double tolerance_of(const struct verify_input *input, enum output output)
 {
     const struct schedule *schedule = input->schedule;
-    if (schedule->experiment->dtype != DTYPE_BF16 || output == OUTPUT_LSE)
+    const enum dtype dtype = schedule->experiment->dtype;
+    if ((dtype != DTYPE_BF16 && dtype != DTYPE_FP16) || output == OUTPUT_LSE)
         return FP32_TOLERANCE;
-    uint32_t roundings = BF16_ROUNDINGS + roundings_of_sums(schedule, input->programs, output);
+    uint32_t roundings = OWN_ROUNDINGS + roundings_of_sums(schedule, input->programs, output);
     if (output == OUTPUT_DQ || output == OUTPUT_DK)
-        roundings += BF16_ROUNDINGS + roundings_of_sums(schedule, input->programs, OUTPUT_O);
-    return roundings / 256.0;
+        roundings += OWN_ROUNDINGS + roundings_of_sums(schedule, input->programs, OUTPUT_O);
+    if (dtype == DTYPE_BF16)
+        return roundings * 0x1p-8;
+    return roundings * 0x1p-11 + (output == OUTPUT_O ? 0 : FP16_STEP * (double)schedule->experiment->seq_len);
 }
 
 static struct problem problem_of(const struct verify_input *input, struct verification *out)

@@ -13,10 +13,25 @@
  *
  * Tolerances: inputs are the rounded ones on both sides, so fp32 sees only its own rounding, grown by the length of
  * sums and by exponentials of scores of some ten units: up to 2e-6 over thousands of random cases, held to
- * FP32_TOLERANCE. LSE is fp32 in every run. In bf16, a value is rounded to 8 bits (2^-9 relative) wherever it is
- * stored: a block's partial O, then O; a block's gradient, then the sum; and at each addition where sums are kept, or
- * travel, in bf16 (roundings.h); and O's rounding comes back in delta: so dQ and dK have that of O on top of their own.
- * So BF16_ROUNDINGS + additions, 2^-8 each. Faults of a schedule are of order one.
+ * FP32_TOLERANCE. LSE is fp32 in every run.
+ *
+ * In types of 16 bits, a value is rounded wherever it is stored, by at most u of its size, u being 2^-8 in bf16 (8
+ * bits) and 2^-11 in fp16 (11 bits): a block's partial O, then O; a block's gradient, then the sum; and at each
+ * addition where sums are kept, or travel, so narrow (roundings.h); and O's rounding comes back in delta: so dQ and dK
+ * have that of O on top of their own. GPU kernels also round what they multiply by V, dO, K or Q: P, and dS = P (dP -
+ * delta). Each weight is then off by a random part of its size, 0.43 u in the mean square, and a sum of weights times
+ * numbers by 0.43 u sqrt(sum of (weight times number)^2), which is 0.43 u of the root mean square of such sums. The
+ * largest of 10^9 such errors is 6 of these, 2.6 u; and the error's scale, the row's largest number, is over twice its
+ * root mean square: 1.3 u. (Where few keys have the weight there is nothing random: the error is at most u of the
+ * largest V, which O then has the size of.) Together 3.3 u: so OWN_ROUNDINGS + additions, of u each.
+ *
+ * fp16 is fixed-point below 2^-14, in steps of 2^-24, and P of long rows is as small: (2^-24 / sqrt 12) sqrt(rows), by
+ * which a gradient's sum is then off at random, is 2^-28.7 rows of its root mean square, where scores have the spread
+ * that QUERY_GAIN makes (P = e^(s - 2) / rows, s normal of deviation 2, so that sum P^2 = 55 / rows); 2.4 times that
+ * for the largest of many, as above: FP16_STEP for each row, of gradients. (In the forward pass P is measured by the
+ * largest of its row, and loses nothing.)
+ *
+ * Faults of a schedule are of order one.
  */
 #ifndef CPSIM_HW_VERIFY_VERIFY_H
 #define CPSIM_HW_VERIFY_VERIFY_H
@@ -24,7 +39,8 @@
 #include "hw/run/executor.h"
 
 #define FP32_TOLERANCE 2e-5
-#define BF16_ROUNDINGS 4
+#define OWN_ROUNDINGS 4
+#define FP16_STEP 0x1p-27 /* of a tolerance, for each position of the sequence */
 
 enum check_kind { CHECK_NONE, CHECK_FULL, CHECK_SAMPLED };
 

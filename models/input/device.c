@@ -168,6 +168,20 @@ bool device_read(struct device *device, const char *name, struct diagnostics *di
     return good;
 }
 
+bool device_read_tables(struct device *device, const char *path, struct diagnostics *diag)
+{
+    static const struct section_spec *const sections[] = {&device_attention_section, NULL};
+    static const struct file_spec file = {.name = "file of kernel times", .sections = sections};
+    *device = (struct device){.path = memory_text(path)};
+    struct ini_document *document = ini_document_read(path, diag);
+    bool good = document && key_table_check_sections(&file, document, diag);
+    good = document && read_tables(device, document, diag) && good;
+    ini_document_destroy(document);
+    if (!good)
+        device_fini(device);
+    return good;
+}
+
 void device_fini(struct device *device)
 {
     for (size_t i = 0; i < device->n_tables; i++) {

@@ -64,6 +64,8 @@ struct device {
 
 /* Reads the profile `name` (a name under models/devices/ or a path to a file). */
 bool device_read(struct device *device, const char *name, struct diagnostics *diag);
+/* Reads a file that has nothing but [attention] sections: the device's tables, and nothing else of it. */
+bool device_read_tables(struct device *device, const char *path, struct diagnostics *diag);
 void device_fini(struct device *device);
 
 #endif

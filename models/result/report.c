@@ -216,6 +216,8 @@ static bool sum_ranks(struct report *report, const struct schedule *schedule, st
 
 static void take_measured(struct report *report, const struct measured_times *measured)
 {
+    report->tflops_per_rank *= report->seconds / measured->seconds;
+    report->seconds = measured->seconds;
     report->seconds_low = measured->seconds_low;
     report->seconds_high = measured->seconds_high;
     report->forward_seconds = measured->forward_seconds;

@@ -102,6 +102,7 @@ struct report {
 
 /* What a measurement knows from more than its timeline. */
 struct measured_times {
+    double seconds; /* above 0; the timeline may be of a run that clocks made slower */
     double seconds_low, seconds_high, forward_seconds, backward_seconds, exposed_seconds, overlap_efficiency;
 };
 

@@ -14,7 +14,7 @@
 #include "tests/cli/expect.h"
 
 /* Small enough to be quick; messages may not be all that is measured on a busy machine. */
-#define SMALL "cpu-small --set workload.seq_len=256 --iterations 3 --warmup 1"
+#define SMALL "cpu-small --compute cpu --set workload.seq_len=256 --iterations 3 --warmup 1"
 #define ALONE "$CPSIM --hw " SMALL
 /* Of any user, on any number of cores; OpenMPI itself leaks, which address sanitizers would make a failure. */
 #define MPI_ENVIRONMENT "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0; "
@@ -71,8 +71,9 @@ static void the_json_has_what_a_prediction_has_and_more(void **state)
     json_t *run = json_of(ALONE " --seed 3 --json - --operations");
     assert_string_equal(json_string_value(at(run, "schema")), "cpsim.run/1");
     assert_string_equal(json_string_value(at(run, "kind")), "measured");
-    assert_string_equal(json_string_value(at(run, "command")),
-                        "cpsim --hw cpu-small --set workload.seq_len=256 --seed 3 --iterations 3 --warmup 1");
+    assert_string_equal(
+        json_string_value(at(run, "command")),
+        "cpsim --hw cpu-small --set workload.seq_len=256 --seed 3 --compute cpu --iterations 3 --warmup 1");
     assert_string_equal(json_string_value(at(run, "topology.path")), "(this machine)");
     assert_string_equal(json_string_value(at(run, "topology.transport")), "local");
     assert_true(number(run, "topology.n_gpus") == 2 && number(run, "topology.cores") >= 1);
@@ -203,14 +204,15 @@ static void one_rank_runs_too(void **state)
 {
     (void)state;
     expect(ALONE " --set parallel.cp=1 --iterations 1 --warmup 0 2>&1", 2, "--iterations is given twice", NULL);
-    expect("$CPSIM --hw cpu-small --set workload.seq_len=64 --set parallel.cp=1 --iterations 1 --warmup 0", 0,
-           "nothing to hide", NULL);
+    expect(
+        "$CPSIM --hw cpu-small --compute cpu --set workload.seq_len=64 --set parallel.cp=1 --iterations 1 --warmup 0",
+        0, "nothing to hide", NULL);
 }
 
 static void overlap_of_one_iteration_is_said_not_to_be_resolved(void **state)
 {
     (void)state;
-    const char *once = "$CPSIM --hw cpu-small --set workload.seq_len=64 --iterations 1 --warmup 0 ";
+    const char *once = "$CPSIM --hw cpu-small --compute cpu --set workload.seq_len=64 --iterations 1 --warmup 0 ";
     expect(once, 0, "overlap   not resolved: one iteration", NULL);
     char *with_json = memory_format("%s --json -", once);
     json_t *run = json_of(with_json);
@@ -248,6 +250,76 @@ static void misuse_is_refused(void **state)
     expect("$CPSIM toy-2 two-owners --seed 1 --transport local", 2, NULL, "--seed has no effect without --hw");
 }
 
+static void options_for_gpus_are_refused_on_a_cpu(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"--gpu 1",     "--kernels mma",    "--deterministic", "--serial",
+                                          "--graph",     "--nccl x.so",      "--nccl-ctas 4",   "--nccl-zero-cta",
+                                          "--nccl-self", "--nccl-registered"};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        const char *name_end = strchr(options[i], ' ');
+        int length = name_end ? (int)(name_end - options[i]) : (int)strlen(options[i]);
+        char *command = memory_format("%s %s", ALONE, options[i]);
+        char *message =
+            memory_format("cpsim: %.*s has no effect with compute 'cpu': it is for GPUs\n", length, options[i]);
+        expect(command, 2, NULL, message);
+        free(command);
+        free(message);
+        command = memory_format("$CPSIM toy-2 two-owners %s", options[i]);
+        message = memory_format("cpsim: %.*s has no effect without --hw\n", length, options[i]);
+        expect(command, 2, NULL, message);
+        free(command);
+        free(message);
+        command = memory_format("$CPSIM --hw --calibrate $DIR/p.ini %s", options[i]);
+        message = memory_format("cpsim: %.*s has no effect with ", length, options[i]); /* a CPU, or calibration */
+        expect(command, 2, NULL, message);
+        free(command);
+        free(message);
+    }
+    /* also when nobody said that it is to be the CPU: fp32 is nothing for GPUs */
+    expect("$CPSIM --hw cpu-small --graph", 2, NULL, "cpsim: --graph has no effect with compute 'cpu': it is for GPUs");
+}
+
+static void options_for_nccl_are_refused_with_transports_that_do_without(void **state)
+{
+    (void)state;
+    expect("$CPSIM --hw cpu-small --transport local --nccl-ctas 4", 2, NULL,
+           "cpsim: --nccl-ctas has no effect with transport 'local': it does not use NCCL\n");
+    expect("$CPSIM --hw cpu-small --nccl-ctas 0", 2, NULL, "--nccl-ctas '0', expected a whole number from 1 to 1024");
+    expect("$CPSIM --hw cpu-small --gpu -1", 2, NULL, "--gpu '-1', expected a whole number from 0 to 1023");
+    expect("$CPSIM --hw cpu-small --kernels mma --kernels mma", 2, NULL, "--kernels is given twice");
+    expect("$CPSIM --hw cpu-small --nccl a --nccl b", 2, NULL, "--nccl is given twice");
+    if (transport_find("mpi")) {
+        expect("$CPSIM --hw cpu-small --transport mpi --serial", 2, NULL,
+               "cpsim: --serial has no effect with transport 'mpi': each rank has a GPU, or a process, of its own\n");
+        expect("$CPSIM --hw cpu-small --transport mpi --nccl-self", 2, NULL,
+               "cpsim: --nccl-self has no effect with transport 'mpi': it is for ranks that share one GPU\n");
+    }
+}
+
+static void a_build_without_cuda_says_so(void **state)
+{
+    (void)state;
+    if (compute_find("cuda"))
+        skip();
+    expect("$CPSIM --hw cpu-small --compute cuda", 2, NULL,
+           "cpsim: no compute backend 'cuda' in this build, which was made without CUDA (see cpsim --list computes)\n");
+    struct outcome outcome = shell("$CPSIM --hw cpu-small --set workload.seq_len=64 --iterations 1 --quiet");
+    assert_int_equal(outcome.status, 0);
+    assert_string_equal(outcome.err, ""); /* there is nothing to choose from */
+    outcome_fini(&outcome);
+    expect("$CPSIM --list gpus", 0, "none: this cpsim was built without CUDA\n", NULL);
+}
+
+static void gpus_or_the_reason_for_none_are_listed(void **state)
+{
+    (void)state;
+    struct outcome outcome = shell("$CPSIM --list gpus");
+    assert_int_equal(outcome.status, 0);
+    assert_true(strncmp(outcome.out, "none: ", 6) == 0 || strstr(outcome.out, "capability"));
+    outcome_fini(&outcome);
+}
+
 static void backends_and_transports_are_listed(void **state)
 {
     (void)state;
@@ -273,8 +345,7 @@ static void a_wrong_result_fails_and_is_reported(void **state)
     faulty.run = forget_a_sum;
     const struct measured_question question = {
         .question = {.experiment_path = "cpu-small", .overrides = overrides, .n_overrides = 1},
-        .transport = "local",
-        .compute = &faulty,
+        .hardware = {.transport = "local", .compute = &faulty, .kernels.device = -1},
         .iterations = 1,
     };
     struct diagnostics diag;
@@ -348,8 +419,11 @@ static void under_mpirun_each_process_is_a_rank(void **state)
         skip();
     json_t *alone = json_of(ALONE " --seed 3 --json -"), *apart = json_of(MPIRUN "2 " ALONE " --seed 3 --json -");
     assert_string_equal(json_string_value(at(apart, "topology.transport")), "mpi");
-    json_object_del(at(alone, "topology"), "transport");
-    json_object_del(at(apart, "topology"), "transport");
+    static const char *const places[] = {"topology", "device"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        json_object_del(at(alone, places[i]), "transport");
+        json_object_del(at(apart, places[i]), "transport");
+    }
     remove_times(alone);
     remove_times(apart);
     assert_true(json_equal(alone, apart)); /* the same bits, traffic and memory */
@@ -382,8 +456,9 @@ static void under_mpirun_a_rank_that_differs_is_named(void **state)
     expect_one_message(MPIRUN "1 " ALONE " : -n 1 $CPSIM --hw nothere.ini", 2, "cpsim: rank 1 on host '");
     expect_one_message(MPIRUN "1 " ALONE " : -n 1 " ALONE " --set workload.mask=full", 2,
                        "was given another experiment than rank 0");
-    expect_one_message(MPIRUN "1 " ALONE " : -n 1 $CPSIM --hw cpu-small --set workload.seq_len=256 --iterations 3", 2,
-                       "was given another number of warm-up iterations than rank 0");
+    expect_one_message(MPIRUN "1 " ALONE
+                              " : -n 1 $CPSIM --hw cpu-small --compute cpu --set workload.seq_len=256 --iterations 3",
+                       2, "was given another number of warm-up iterations than rank 0");
     expect_one_message(MPIRUN "1 " ALONE " --seed 1 : -n 1 " ALONE " --seed 2", 2,
                        "was given another seed than rank 0");
 }
@@ -421,6 +496,10 @@ int main(void)
         cmocka_unit_test(what_cannot_run_is_refused_before_anything_runs),
         cmocka_unit_test(collectives_are_calls_or_messages),
         cmocka_unit_test(misuse_is_refused),
+        cmocka_unit_test(options_for_gpus_are_refused_on_a_cpu),
+        cmocka_unit_test(options_for_nccl_are_refused_with_transports_that_do_without),
+        cmocka_unit_test(a_build_without_cuda_says_so),
+        cmocka_unit_test(gpus_or_the_reason_for_none_are_listed),
         cmocka_unit_test(backends_and_transports_are_listed),
         cmocka_unit_test(a_wrong_result_fails_and_is_reported),
         cmocka_unit_test(under_mpirun_each_process_is_a_rank),

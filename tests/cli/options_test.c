@@ -75,6 +75,12 @@ static void options_without_effect_are_misuse(void **state)
     expect_misuse("--hw --calibrate $DIR/x.ini --ranks 0", "--ranks '0', expected a whole number from 1 to 1024");
     expect_misuse("--hw --calibrate -", "--calibrate '-', expected a file");
     expect_misuse("--hw cpu-small --quick", "--quick has no effect with anything but --calibrate");
+    expect_misuse("--hw cpu-small --kernel-times x.ini", "--kernel-times has no effect with anything but --calibrate");
+    expect_misuse("--hw --calibrate $DIR/x.ini --compute cpu --kernels mma",
+                  "--kernels has no effect with compute 'cpu'");
+    expect_misuse("--hw --calibrate $DIR/x.ini --graph", "--graph has no effect with --calibrate");
+    expect_misuse("--hw --calibrate $DIR/x.ini --compute cpu --kernel-times $DIR/none.ini", "none.ini");
+    expect_misuse("--hw --calibrate $DIR/none/x.ini", "cannot write '");
     expect_misuse("--hw cpu-small --ranks 2", "--ranks has no effect with anything but --calibrate");
 }
 

@@ -150,9 +150,10 @@ static double made_up_seconds(const struct measured_table *table, const struct m
 static struct calibration *made_up_calibration(double oddness)
 {
     struct calibration *c = memory_zeroed(1, sizeof *c);
-    c->ranks = c->n_hosts = c->cores = 1;
+    c->ranks = c->n_hosts = c->cores = c->processors = c->tile_rows = 1;
     snprintf(c->host, sizeof c->host, "there");
     snprintf(c->processor, sizeof c->processor, "Some CPU");
+    snprintf(c->kernel, sizeof c->kernel, CALIBRATED_KERNEL);
     c->memory_bytes = 4e9;
     c->copy.value = 2e10;
     c->launch.value = 1e-6;
@@ -298,12 +299,13 @@ static char *calibrate_quickly(const char *directory, uint32_t ranks, bool *spea
 {
     char *path = memory_format("%s/machine.ini", directory), *text = NULL;
     size_t size = 0;
-    const struct calibration_settings settings = {.transport = "local", .ranks = ranks, .quick = true, .seconds = 0.5};
+    const struct calibration_settings settings = {
+        .compute = &compute_cpu, .transport = "local", .ranks = ranks, .quick = true, .seconds = 0.5};
     struct diagnostics diag;
     diagnostics_init(&diag);
     char *table = NULL;
     FILE *stream = open_memstream(&table, &size);
-    bool good = calibration_run(path, &settings, stream, speaks, &diag);
+    bool good = calibration_run(path, &settings, NULL, stream, speaks, &diag);
     fclose(stream);
     diagnostics_print(&diag, stderr, "  ");
     diagnostics_fini(&diag);

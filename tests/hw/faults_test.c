@@ -25,10 +25,12 @@ typedef void fault(struct faulty *faulty, const struct program *program, uint32_
                    const struct between_tiles *between_tiles);
 static fault *planted; /* the test's, set before a run */
 
-static struct compute *open_faulty(const struct schedule *schedule, uint32_t rank, struct diagnostics *diag)
+static struct compute *open_faulty(const struct schedule *schedule, uint32_t rank,
+                                   const struct compute_settings *settings, struct diagnostics *diag)
 {
     struct faulty *faulty = memory_zeroed(1, sizeof *faulty);
-    *faulty = (struct faulty){.cpu = compute_cpu.open(schedule, rank, diag), .schedule = schedule, .rank = rank};
+    *faulty =
+        (struct faulty){.cpu = compute_cpu.open(schedule, rank, settings, diag), .schedule = schedule, .rank = rank};
     return (struct compute *)faulty;
 }
 

@@ -423,10 +423,11 @@ static void what_cannot_run_is_refused_with_what_could(void **state)
 }
 
 /* Backends that fail on rank 1. */
-static struct compute *open_and_remember(const struct schedule *schedule, uint32_t rank, struct diagnostics *diag)
+static struct compute *open_and_remember(const struct schedule *schedule, uint32_t rank,
+                                         const struct compute_settings *settings, struct diagnostics *diag)
 {
     struct compute **pair = memory_zeroed(2, sizeof *pair);
-    pair[0] = compute_cpu.open(schedule, rank, diag);
+    pair[0] = compute_cpu.open(schedule, rank, settings, diag);
     pair[1] = rank == 1 ? pair[0] : NULL;
     return (struct compute *)pair;
 }

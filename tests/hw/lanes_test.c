@@ -42,7 +42,7 @@ static void bench_init(struct bench *b, enum sharding_kind sharding)
     assert_true(schedule_init(&b->schedule, &b->experiment, NULL, &b->diag));
     assert_int_equal(b->schedule.sharding.joined, 2);
     program_init(&b->program, 0);
-    b->cpu = compute_cpu.open(&b->schedule, 0, &b->diag);
+    b->cpu = compute_cpu.open(&b->schedule, 0, &(struct compute_settings){0}, &b->diag);
 }
 
 static void bench_fini(struct bench *b)
@@ -272,7 +272,7 @@ static void send_lanes(enum tensor tensor, struct lanes lanes, bool packs)
     copied = layout_lanes(&b.schedule, tensor, lanes);
     times = 1;
     each_number(&b, to, rows, expect_number);
-    packings_fini(&packings);
+    packings_fini(&packings, &compute_cpu, b.cpu);
     bench_fini(&b);
 }
 

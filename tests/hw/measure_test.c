@@ -107,6 +107,58 @@ static void an_experiment_too_large_for_a_host_is_refused_with_numbers(void **st
     diagnostics_fini(&diag);
 }
 
+static void buffers_must_fit_on_the_gpu_and_the_rest_on_the_host(void **state)
+{
+    (void)state;
+    struct experiment experiment = make_experiment("ring", 2, 64);
+    struct schedule schedule;
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    assert_true(schedule_init(&schedule, &experiment, NULL, &diag));
+    struct program *programs = schedule_build_all(&schedule);
+    struct memory_need need[2];
+    double buffers = 0, others = 0;
+    struct machine machines[] = {make_machine("a", 3), make_machine("a", 3)};
+    for (int r = 0; r < 2; r++) {
+        need[r] = memory_need_of(&schedule, &programs[r]);
+        buffers += need[r].buffers;
+        others += need[r].outputs;
+        snprintf(machines[r].gpu.bus, sizeof machines[r].gpu.bus, "00000000:1B:00.0");
+    }
+    others += need[0].verification;
+    machines[0].available_bytes = machines[1].available_bytes = (uint64_t)ceil(others); /* none of it for buffers */
+    machines[0].gpu.free_bytes = machines[1].gpu.free_bytes = (uint64_t)buffers;
+    assert_true(memory_need_check(&schedule, programs, machines, true, &diag));
+    machines[1].gpu.free_bytes--; /* as one of two processes sees it */
+    assert_false(memory_need_check(&schedule, programs, machines, true, &diag));
+    assert_int_equal(diag.count, 1);
+    assert_non_null(
+        strstr(diag.lines[0], " on the GPU 00000000:1B:00.0 () of host 'host-a' for the buffers of 2 ranks"));
+    machines[1].gpu.bus[9] = '2'; /* another GPU */
+    assert_true(memory_need_check(&schedule, programs, machines, true, &diag));
+    machines[0].available_bytes = machines[1].available_bytes = (uint64_t)others - 1;
+    assert_false(memory_need_check(&schedule, programs, machines, true, &diag));
+    assert_int_equal(diag.count, 2);
+    assert_non_null(strstr(diag.lines[1], "(0 GiB of buffers, "));
+    schedule_free_programs(&schedule, programs);
+    schedule_fini(&schedule);
+    diagnostics_fini(&diag);
+}
+
+static void ranks_share_a_gpu_when_bus_and_host_are_the_same(void **state)
+{
+    (void)state;
+    struct machine machines[] = {make_machine("a", 3), make_machine("a", 3), make_machine("b", 3)};
+    assert_false(machine_gpu_is_shared(machines, 3)); /* there are none */
+    for (int r = 0; r < 3; r++)
+        snprintf(machines[r].gpu.bus, sizeof machines[r].gpu.bus, "00000000:%02d:00.0", r % 2);
+    assert_false(machine_gpu_is_shared(machines, 3));
+    assert_false(machine_same_gpu(&machines[0], &machines[2])); /* another host's */
+    machines[1].gpu = machines[0].gpu;
+    assert_true(machine_gpu_is_shared(machines, 2));
+    assert_false(machine_gpu_is_shared(machines + 1, 2));
+}
+
 /* ---- measuring ---- */
 
 struct told {
@@ -323,6 +375,8 @@ int main(void)
         cmocka_unit_test(ranks_are_oversubscribed_when_one_has_no_core_of_its_own),
         cmocka_unit_test(this_machine_has_a_name_a_core_and_memory),
         cmocka_unit_test(an_experiment_too_large_for_a_host_is_refused_with_numbers),
+        cmocka_unit_test(buffers_must_fit_on_the_gpu_and_the_rest_on_the_host),
+        cmocka_unit_test(ranks_share_a_gpu_when_bus_and_host_are_the_same),
         cmocka_unit_test(the_three_kinds_of_runs_give_exposed_time_and_overlap),
         cmocka_unit_test(one_iteration_resolves_no_overlap),
         cmocka_unit_test(a_single_rank_has_nothing_to_hide),

@@ -10,14 +10,13 @@
 #include <math.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "hw/clock.h"
 #include "models/schedule/algorithms/algorithm.h"
 #include "sim/engine.h"
 #include "tests/hw/collective_cases.h"
 #include "tests/hw/scene.h"
+#include "tests/hw/workers.h"
 
 /* A job in which a rank fails ends within 10 s on a machine of its own (2 to 4 s were seen); without notice of the
  * failure it would wait for STALL_SECONDS, 600. The bound tells these apart on a machine that is busy, too. */
@@ -35,10 +34,11 @@ static uint32_t own_rank(void)
 }
 
 /* What goes wrong on rank 1. */
-static struct compute *refuse(const struct schedule *schedule, uint32_t rank, struct diagnostics *diag)
+static struct compute *refuse(const struct schedule *schedule, uint32_t rank, const struct compute_settings *settings,
+                              struct diagnostics *diag)
 {
     if (rank != 1)
-        return compute_cpu.open(schedule, rank, diag);
+        return compute_cpu.open(schedule, rank, settings, diag);
     diagnostics_add(diag, "backend 'cpu' is out of order");
     return NULL;
 }
@@ -215,41 +215,6 @@ static int calls_worker(uint32_t ranks)
 
 /* ---- the tests: start workers, look at what they say ---- */
 
-struct outcome {
-    int status;
-    double seconds;
-    char text[8192];
-};
-
-static struct outcome launch(const char *launcher, const char *arguments)
-{
-    struct outcome outcome = {0};
-    char self[4096], *command;
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    assert_true(length > 0);
-    self[length] = '\0';
-    command = memory_format("timeout -k 5 60 %s '%s' %s 2>&1", launcher, self, arguments);
-    double begin = seconds_now();
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    size_t n = fread(outcome.text, 1, sizeof outcome.text - 1, pipe);
-    outcome.text[n] = '\0';
-    while (fgetc(pipe) != EOF)
-        ;
-    int status = pclose(pipe);
-    outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-    outcome.seconds = seconds_now() - begin;
-    free(command);
-    return outcome;
-}
-
-static struct outcome start(uint32_t ranks, const char *arguments)
-{
-    char launcher[64];
-    snprintf(launcher, sizeof launcher, "mpirun --oversubscribe -n %u", ranks);
-    return launch(launcher, arguments);
-}
-
 static void expect(const struct outcome *outcome, int status, const char *text)
 {
     if (!strstr(outcome->text, text) || (status >= 0 ? outcome->status != status : outcome->status == 0))
@@ -382,22 +347,6 @@ static void a_killed_rank_ends_the_job_by_name(void **state)
     assert_true(outcome.seconds < ENDS_SECONDS);
 }
 
-static bool can_run(void)
-{
-    if (!transport_find("mpi")) {
-        puts("skipped: this build has no MPI (CPSIM_MPI)");
-        return false;
-    }
-    if (system("command -v mpirun >/dev/null 2>&1") != 0) {
-        puts("skipped: there is no mpirun (for example: apt-get install openmpi-bin)");
-        return false;
-    }
-    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* of the ranks: OpenMPI itself leaks */
-    return true;
-}
-
 int main(int argc, char **argv)
 {
     if (argc > 2 && strcmp(argv[1], "exchange") == 0)
@@ -406,7 +355,7 @@ int main(int argc, char **argv)
         return calls_worker((uint32_t)atoi(argv[2]));
     if (argc > 4)
         return run_worker(argv[1], argv[2], (uint32_t)atoi(argv[3]), atoi(argv[4]));
-    if (!can_run())
+    if (!can_start("mpi"))
         return 77;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_of_all_sizes_arrive_between_any_number_of_ranks),

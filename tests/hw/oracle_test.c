@@ -28,10 +28,11 @@ struct oracle {
     const struct schedule *schedule;
 };
 
-static struct compute *open_oracle(const struct schedule *schedule, uint32_t rank, struct diagnostics *diag)
+static struct compute *open_oracle(const struct schedule *schedule, uint32_t rank,
+                                   const struct compute_settings *settings, struct diagnostics *diag)
 {
     struct oracle *oracle = memory_zeroed(1, sizeof *oracle);
-    *oracle = (struct oracle){compute_cpu.open(schedule, rank, diag), schedule};
+    *oracle = (struct oracle){compute_cpu.open(schedule, rank, settings, diag), schedule};
     return (struct compute *)oracle;
 }
 
@@ -41,26 +42,41 @@ static void close_oracle(struct compute *compute)
     free(compute);
 }
 
-/* Which input and position a row is of, it says itself: it is random. Anything else is part of a message. */
+/* Which input and position a row is of, it says itself: it is random. */
+static bool is_row(const struct experiment *experiment, enum input input, const float *row, size_t width,
+                   uint64_t *position)
+{
+    float *random = memory_zeroed(width, sizeof *random);
+    bool found = false;
+    for (*position = 0; !found && *position < experiment->seq_len; (*position)++) {
+        input_row(SEED, input, *position, 0, width, DTYPE_FP32, random);
+        found = memcmp(random, row, width * sizeof *row) == 0;
+    }
+    *position -= found;
+    free(random);
+    return found;
+}
+
+/* Rows of an input become the oracle's; anything else is part of a message. */
 static void write_oracle(struct compute *compute, void *target, const void *host, uint64_t bytes)
 {
     (void)compute;
     const struct experiment *experiment = ((struct oracle *)compute)->schedule->experiment;
-    size_t count = bytes / sizeof(float);
-    float *random = memory_zeroed(count, sizeof *random), *row = target;
+    const size_t count = bytes / sizeof(float);
+    const float *given = host;
+    memcpy(target, host, bytes);
     for (int input = INPUT_Q; input <= INPUT_DO; input++) {
-        for (uint64_t position = 0; position < experiment->seq_len; position++) {
-            input_row(SEED, (enum input)input, position, 0, count, DTYPE_FP32, random);
-            if (memcmp(random, host, bytes) != 0)
-                continue;
-            for (size_t i = 0; i < count; i++)
-                row[i] = input == INPUT_Q ? 0 : input == INPUT_V ? (float)position : input == INPUT_K ? random[i] : 1;
-            free(random);
-            return;
+        const bool keys = input == INPUT_K || input == INPUT_V;
+        const size_t heads = keys ? experiment->model.kv_heads : experiment->model.q_heads;
+        const size_t width = experiment->batch * heads * experiment->model.head_dim;
+        uint64_t position;
+        for (size_t at = 0; at + width <= count; at += width) {
+            if (!is_row(experiment, (enum input)input, given + at, width, &position))
+                break;
+            for (size_t i = at; i < at + width && input != INPUT_K; i++)
+                ((float *)target)[i] = input == INPUT_Q ? 0 : input == INPUT_V ? (float)position : 1;
         }
     }
-    free(random);
-    memcpy(target, host, bytes);
 }
 
 static void run_oracle(struct compute *compute, const struct program *program, uint32_t op, void *const *memory,
@@ -97,7 +113,7 @@ static void run_all(const struct schedule *schedule, const struct program *progr
     diagnostics_init(&diag);
     assert_true(transport_local.open(schedule->ranks, NULL, ends, &n_ends, &first, &diag));
     for (uint32_t r = 0; r < schedule->ranks; r++) {
-        computes_here[r] = ops->open(schedule, r, &diag);
+        computes_here[r] = ops->open(schedule, r, &(struct compute_settings){0}, &diag);
         workers[r].executor = executor_create(schedule, &programs[r], ops, computes_here[r], &transport_local, ends[r]);
     }
     for (uint32_t r = 0; r < schedule->ranks; r++)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hw/transport/local_messages.h"
 #include "hw/transport/message_chunks.h"
 #include "models/base/memory.h"
 
@@ -71,6 +72,31 @@ static void messages_beyond_32_bits_are_cut_into_chunks(void **state)
         expect_cut(two, 2, cases[i].chunks);
         expect_cut(three, 3, cases[i].chunks);
     }
+}
+
+/* The same bytes at both ends, in order and whole, however large. No memory is touched. */
+static void runs_are_what_is_in_one_piece_at_both_ends(void **state)
+{
+    (void)state;
+    const uint64_t giga = UINT64_C(1) << 30;
+    char *nowhere = (char *)(uintptr_t)0x1000, *elsewhere = nowhere + (UINT64_C(1) << 40);
+    const struct local_message message = {
+        .source = {.pieces = {{nowhere, 5 * giga}, {nowhere + 6 * giga, 0}, {nowhere + 7 * giga, 5 * giga + 1}},
+                   .n_pieces = 3},
+        .target = {.pieces = {{elsewhere, 1}, {elsewhere + giga, 9 * giga}, {elsewhere + 11 * giga, giga}},
+                   .n_pieces = 3}};
+    const struct local_run expected[] = {{elsewhere, nowhere, 1},
+                                         {elsewhere + giga, nowhere + 1, 5 * giga - 1},
+                                         {elsewhere + 6 * giga - 1, nowhere + 7 * giga, 4 * giga + 1},
+                                         {elsewhere + 11 * giga, nowhere + 11 * giga + 1, giga}};
+    struct local_run runs[LOCAL_RUNS_MAX];
+    assert_int_equal(local_message_runs(&message, runs), 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_ptr_equal(runs[i].target, expected[i].target);
+        assert_ptr_equal(runs[i].source, expected[i].source);
+        assert_true(runs[i].bytes == expected[i].bytes);
+    }
+    assert_int_equal(local_message_runs(&(struct local_message){.source = {.n_pieces = 1}}, runs), 0);
 }
 
 /* ---- local ---- */
@@ -236,6 +262,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_beyond_32_bits_are_cut_into_chunks),
+        cmocka_unit_test(runs_are_what_is_in_one_piece_at_both_ends),
         cmocka_unit_test(messages_match_in_posting_order_stream_by_stream),
         cmocka_unit_test(what_is_gathered_is_in_rank_order),
         cmocka_unit_test(a_failure_ends_every_wait_with_its_first_reason),

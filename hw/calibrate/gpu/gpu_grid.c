@@ -1,0 +1,63 @@
+/* gpu_grid.c - the grid of a calibration (about a minute), and of a try-out. */
+#include "hw/calibrate/gpu/gpu_grid.h"
+
+#define KI UINT64_C(1024)
+#define MI (1024 * KI)
+
+const struct gpu_grid gpu_grid_full = {
+    .sizes = {256, 512, 1024, 2048, 4096, 8192, 16384, 32768},
+    .n_sizes = 8,
+    .probes = {{1536, 64, 8}, {6144, 8, 1}},
+    .n_probes = 2,
+    .heads = 32,
+    .kv_heads = 8,
+    .head_dims = {64, 128, 256},
+    .n_head_dims = 3,
+    .dtypes = {DTYPE_BF16, DTYPE_FP16},
+    .n_dtypes = 2,
+    .rounds = 3,
+    .repeats = 12,
+    .batch_seconds = 2e-3,
+    .batch_max = 100,
+    .held = {0, 4, 8, 16, 24, 32},
+    .n_held = 6,
+    .held_rows = {1024, 4096},
+    .n_held_rows = 2,
+    .beside_rows = 8192,
+    .beside_bytes = 32 * MI,
+    .step_lanes = {32 * KI, 256 * KI, MI},
+    .n_step_lanes = 3,
+    .copy_bytes = 512 * MI,
+    .tiny_kernels = 500,
+    .message_bytes = {KI, 8 * KI, 64 * KI, 512 * KI, 2 * MI, 8 * MI, 32 * MI, 128 * MI, 1024 * MI},
+    .n_message_bytes = 9,
+};
+
+const struct gpu_grid gpu_grid_quick = {
+    .sizes = {256, 1024, 4096, 8192},
+    .n_sizes = 4,
+    .probes = {{1536, 64, 8}},
+    .n_probes = 1,
+    .heads = 32,
+    .kv_heads = 8,
+    .head_dims = {64, 128},
+    .n_head_dims = 2,
+    .dtypes = {DTYPE_BF16},
+    .n_dtypes = 1,
+    .rounds = 1,
+    .repeats = 5,
+    .batch_seconds = 1e-3,
+    .batch_max = 50,
+    .held = {0, 8, 32},
+    .n_held = 3,
+    .held_rows = {2048},
+    .n_held_rows = 1,
+    .beside_rows = 4096,
+    .beside_bytes = 32 * MI,
+    .step_lanes = {256 * KI},
+    .n_step_lanes = 1,
+    .copy_bytes = 256 * MI,
+    .tiny_kernels = 200,
+    .message_bytes = {KI, 64 * KI, 2 * MI, 32 * MI, 128 * MI},
+    .n_message_bytes = 5,
+};
