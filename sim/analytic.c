@@ -1,10 +1,10 @@
 /* analytic.c - the engine without contention: every message has its links to itself.
  *
  * What an activity takes is known when it begins: a local operation's seconds, or a message's delay plus its bytes over
- * the narrowest link. A heap of events, earliest first and first in first out among equals, is the whole engine; what
- * it finds is the critical path through the programs, a lower bound of any engine that shares links. Where transfers
- * slow compute down, an operation that is due may still owe some time and comes back to the heap; a kernel that waits
- * for another one's end is out of it meanwhile.
+ * the narrowest link, or at the lower rate that it reaches alone. A heap of events, earliest first and first in first
+ * out among equals, is the whole engine; what it finds is the critical path through the programs, a lower bound of any
+ * engine that shares links. Where transfers slow compute down, an operation that is due may still owe some time and
+ * comes back to the heap; a kernel that waits for another one's end, or a message for SMs, is out of it meanwhile.
  */
 #include <stdlib.h>
 
@@ -13,6 +13,7 @@
 #include "sim/plan.h"
 #include "sim/recorder.h"
 #include "sim/slowdown.h"
+#include "sim/sm_queue.h"
 
 struct event {
     double at;
@@ -20,8 +21,12 @@ struct event {
     struct activity activity;
     struct moment moment;
     struct slowed slowed;
+    bool issues;   /* the host has issued it: it begins */
     bool moves;    /* a message begins to move; else the activity is due to end */
     bool launches; /* a kernel behind another one: its launch is due to end */
+    bool asks;     /* a message asks for SMs */
+    bool fills;    /* attention is due to have handed out its tiles; */
+    double rest;   /* then it runs for so long */
 };
 
 /* Binary heap: no event is before its parent, events[(i - 1) / 2]. */
@@ -69,6 +74,7 @@ struct session {
     struct recorder recorder;
     struct slowdown slowdown;
     struct device_turns turns;
+    struct sm_queue sms;
     struct event *waiting; /* [compute_stream_index]: the kernel that waits for its turn */
     struct heap heap;
 };
@@ -77,44 +83,99 @@ struct session {
 static void run_for(struct session *session, struct event *event, double seconds, double now)
 {
     event->at = now + seconds;
-    event->slowed = slowdown_begin(&session->slowdown, event->activity.instance, now);
+    event->slowed =
+        slowdown_begin(&session->slowdown, event->activity.instance, plan_op(&session->plan, event->activity), now);
     heap_push(&session->heap, *event);
+}
+
+/* Lets a kernel run that has the device, but for what of it passed before. */
+static void run_kernel(struct session *session, struct event *event, double before, double now)
+{
+    double seconds = plan_seconds(&session->plan, event->activity) - before;
+    double fill = session->sms.counts ? plan_fill_seconds(&session->plan, event->activity) - before : 0;
+    if (fill > 0) {
+        sm_queue_fill(&session->sms, event->activity.instance);
+        event->fills = true;
+        event->rest = seconds - fill;
+        seconds = fill;
+    }
+    run_for(session, event, seconds, now);
 }
 
 static void begin_local(struct session *session, struct event *event, enum stream stream, double now)
 {
     struct activity activity = event->activity;
     event->launches = stream_computes(stream) && !device_turns_enter(&session->turns, activity.instance, stream);
-    run_for(session, event,
-            event->launches ? plan_fixed_seconds(&session->plan, activity) : plan_seconds(&session->plan, activity),
-            now);
+    if (event->launches)
+        run_for(session, event, plan_fixed_seconds(&session->plan, activity), now);
+    else
+        run_kernel(session, event, 0, now);
 }
 
 /* The kernel has waited for its turn since event->at, or not at all; now it works. */
 static void begin_work(struct session *session, struct event *event, double now)
 {
-    struct activity activity = event->activity;
     event->launches = false;
     event->moment.move += now - event->at;
-    run_for(session, event, plan_seconds(&session->plan, activity) - plan_fixed_seconds(&session->plan, activity), now);
+    run_kernel(session, event, plan_fixed_seconds(&session->plan, event->activity), now);
 }
 
-static void begin(struct session *session, struct activity activity, double now)
+/* A message that began at `begin` has all that it needs since `now`. */
+static void begin_delay(struct session *session, struct activity send, double begin, double now)
 {
-    struct event event = {.activity = activity, .moment = {now, now, now}};
+    struct event event = {.activity = send, .moment = {begin, begin, begin}};
+    const struct path *path = &session->plan.paths[plan_path(&session->plan, send)];
+    double factor = cost_message_factor(session->simulation->cost, &path->route, path->cost.class);
+    double bytes = (double)plan_op(&session->plan, send)->bytes;
+    event.moment.move = now + factor * path->cost.delay_seconds;
+    event.moment.end = event.moment.move + factor * bytes / path->cost.bytes_per_s;
+    event.moves = slowdown_counts(&session->slowdown, plan_sms(&session->plan, send));
+    event.at = event.moves ? event.moment.move : event.moment.end;
+    heap_push(&session->heap, event);
+}
+
+/* A message has been called. */
+static void begin_message(struct session *session, struct activity send, double now)
+{
+    if (session->sms.counts)
+        heap_push(&session->heap,
+                  (struct event){.at = now + RACE_SECONDS, .activity = send, .moment = {now, now, now}, .asks = true});
+    else
+        begin_delay(session, send, now, now);
+}
+
+static void begin_issued(struct session *session, struct activity activity, double now)
+{
     const struct op *op = plan_op(&session->plan, activity);
     if (op_is_message(op)) {
-        const struct route *route = &session->plan.paths[plan_path(&session->plan, activity)].route;
-        const struct cost *cost = session->simulation->cost;
-        double factor = cost_message_factor(cost, route);
-        event.moment.move = now + factor * cost_message_delay(cost, route, op->bytes);
-        event.moment.end = event.moment.move + factor * (double)op->bytes / route->bytes_per_s;
-        event.moves = session->slowdown.share > 0; /* nobody asks otherwise */
-        event.at = event.moves ? event.moment.move : event.moment.end;
-        heap_push(&session->heap, event);
-    } else {
-        begin_local(session, &event, (enum stream)op->stream, now);
+        if (!session->sms.counts || sm_queue_call(&session->sms, activity, NULL))
+            begin_message(session, activity, now);
+        return;
     }
+    struct event event = {.activity = activity, .moment = {now, now, now}};
+    begin_local(session, &event, (enum stream)op->stream, now);
+}
+
+/* Lets those messages go on that have waited long enough. */
+static void go_on(struct session *session, double now)
+{
+    struct waiting_message message;
+    while (sm_queue_next(&session->sms, &message)) {
+        if (message.called)
+            begin_delay(session, message.send, message.begin, now);
+        else
+            begin_message(session, message.send, now);
+    }
+}
+
+/* An activity is ready; it begins when the host has issued it. */
+static void begin(struct session *session, struct activity activity, double now)
+{
+    double issued = plan_issued(&session->plan, activity);
+    if (issued > now)
+        heap_push(&session->heap, (struct event){.at = issued, .activity = activity, .issues = true});
+    else
+        begin_issued(session, activity, now);
 }
 
 /* Whether the event ends its local operation. */
@@ -135,7 +196,18 @@ static bool ends_local(struct session *session, struct event *event)
             session->waiting[compute_stream_index(instance, stream)] = *event;
         return false;
     }
+    if (event->fills) {
+        event->fills = false;
+        sm_queue_handed_out(&session->sms, instance);
+        go_on(session, event->at);
+        run_for(session, event, event->rest, event->at);
+        return false;
+    }
     event->moment.end = event->at;
+    if (session->sms.counts && stream_computes(stream)) {
+        sm_queue_ended(&session->sms, event->activity);
+        go_on(session, event->at);
+    }
     struct turn next;
     if (stream_computes(stream) && device_turns_leave(&session->turns, instance, &next))
         begin_work(session, &session->waiting[compute_stream_index(next.instance, (enum stream)next.stream)],
@@ -148,20 +220,32 @@ static bool ends(struct session *session, struct event *event)
 {
     struct slowdown *slowdown = &session->slowdown;
     uint32_t instance = event->activity.instance;
-    if (!op_is_message(plan_op(&session->plan, event->activity)))
+    if (event->issues) {
+        begin_issued(session, event->activity, event->at);
+        return false;
+    }
+    if (event->asks) {
+        if (sm_queue_ask(&session->sms, event->activity, event->moment.begin, NULL))
+            begin_delay(session, event->activity, event->moment.begin, event->moment.begin);
+        return false;
+    }
+    const struct op *op = plan_op(&session->plan, event->activity);
+    if (!op_is_message(op))
         return ends_local(session, event);
+    enum stream stream = (enum stream)op->stream;
+    uint32_t sms = plan_sms(&session->plan, event->activity);
     uint32_t receiver = execution_receive_of(session->simulation->execution, event->activity).instance;
     if (event->moves) {
-        slowdown_move(slowdown, instance, event->at);
-        slowdown_move(slowdown, receiver, event->at);
+        slowdown_move(slowdown, instance, stream, sms, event->at);
+        slowdown_move(slowdown, receiver, stream, sms, event->at);
         event->moves = false;
         event->at = event->moment.end;
         heap_push(&session->heap, *event);
         return false;
     }
-    if (slowdown->share > 0) {
-        slowdown_stop(slowdown, instance, event->at);
-        slowdown_stop(slowdown, receiver, event->at);
+    if (slowdown_counts(slowdown, sms)) {
+        slowdown_stop(slowdown, instance, stream, event->at);
+        slowdown_stop(slowdown, receiver, stream, event->at);
     }
     return true;
 }
@@ -172,10 +256,10 @@ static bool run(const struct simulation *simulation, struct timeline *timeline, 
     if (!plan_init(&session.plan, simulation, diag))
         return false;
     recorder_init(&session.recorder, simulation, timeline);
-    slowdown_init(&session.slowdown, simulation->cost->device->transfer_slowdown,
-                  execution_instances(simulation->execution));
+    slowdown_init(&session.slowdown, simulation->cost, execution_instances(simulation->execution));
     device_turns_init(&session.turns, execution_instances(simulation->execution), simulation->placement,
                       simulation->cost->topology->ranks_per_device);
+    sm_queue_init(&session.sms, &session.plan);
     session.waiting = memory_zeroed(2 * (size_t)execution_instances(simulation->execution), sizeof *session.waiting);
     timeline->unshared = true;
     double now = 0;
@@ -192,6 +276,7 @@ static bool run(const struct simulation *simulation, struct timeline *timeline, 
     }
     free(session.heap.events);
     free(session.waiting);
+    sm_queue_fini(&session.sms);
     device_turns_fini(&session.turns);
     slowdown_fini(&session.slowdown);
     plan_fini(&session.plan);

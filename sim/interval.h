@@ -1,9 +1,14 @@
 /* interval.h - how far a prediction may be off because the constants it stands on vary.
  *
- * Measured constants carry a relative spread: rates of kernels and steps, times of messages. The analytic engine runs
- * the programs with all of them in the middle, at their fast ends and at their slow ends, and the prediction is scaled
- * by what that makes of the step: low = seconds x fast / middle, high = seconds x slow / middle. All constants leave
- * the middle together, so this is wider than independent ones would make it; and contention scales as the rest does.
+ * Constants carry a relative spread: rates of kernels and steps, times of messages. A spread is taken as the half width
+ * within which nine of ten values lie. The analytic engine runs the programs with all constants in the middle, then
+ * with each of them alone at its fast and at its slow end; the constants vary independently, so that the squares of
+ * what each makes of the step add up: high = seconds (1 + sqrt(sum ((slow_i - middle) / middle)^2)), low likewise from
+ * the fast ends. That is exact where the step is a sum of independent normal terms, and then the interval holds nine of
+ * ten values as its constants' do. It is cheaper than sampling and has no seed: two runs a constant, of which there are
+ * few, and one where the step does not feel the slow end, for then it feels neither. Where two constants hide each
+ * other (a transfer behind a kernel) each counts as far as it shows alone.
+ * Contention scales as the rest does.
  */
 #ifndef CPSIM_SIM_INTERVAL_H
 #define CPSIM_SIM_INTERVAL_H

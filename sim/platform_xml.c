@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "models/base/memory.h"
 
@@ -37,17 +38,71 @@ static void sort_numbers(struct numbers *numbers)
     numbers->count = kept;
 }
 
+void platform_host_name(uint64_t gpu, uint32_t lane, char name[HOST_NAME_SIZE])
+{
+    if (lane == 0)
+        snprintf(name, HOST_NAME_SIZE, "gpu%" PRIu64, gpu);
+    else
+        snprintf(name, HOST_NAME_SIZE, "gpu%" PRIu64 ".%" PRIu32, gpu, lane);
+}
+
+/* GPU numbers are smaller than this (TOPOLOGY_GPUS_MAX). */
+#define LANE_UNIT (UINT64_C(1) << 32)
+
 static void write_hosts(const struct path *paths, size_t n_paths, FILE *stream)
 {
-    struct numbers gpus = {0};
+    struct numbers hosts = {0};
     for (size_t i = 0; i < n_paths; i++) {
-        add_number(&gpus, paths[i].from);
-        add_number(&gpus, paths[i].to);
+        if (!paths[i].opens_lane)
+            continue;
+        add_number(&hosts, paths[i].lane * LANE_UNIT + paths[i].from);
+        add_number(&hosts, paths[i].to);
     }
-    sort_numbers(&gpus);
-    for (size_t i = 0; i < gpus.count; i++)
-        fprintf(stream, "    <host id=\"gpu%" PRIu64 "\" speed=\"1f\"/>\n", gpus.items[i]);
-    free(gpus.items);
+    sort_numbers(&hosts);
+    for (size_t i = 0; i < hosts.count; i++) {
+        char name[HOST_NAME_SIZE];
+        platform_host_name(hosts.items[i] % LANE_UNIT, (uint32_t)(hosts.items[i] / LANE_UNIT), name);
+        fprintf(stream, "    <host id=\"%s\" speed=\"1f\"/>\n", name);
+    }
+    free(hosts.items);
+}
+
+/* Whether messages of this path cannot fill its links. */
+static bool is_capped(const struct path *path)
+{
+    return path->cost.bytes_per_s < path->route.bytes_per_s;
+}
+
+/* A double above 0 as a whole number, in the same order, and back. */
+static uint64_t number_of(double value)
+{
+    uint64_t number;
+    memcpy(&number, &value, sizeof number);
+    return number;
+}
+
+static double value_of(uint64_t number)
+{
+    double value;
+    memcpy(&value, &number, sizeof value);
+    return value;
+}
+
+static void write_caps(const struct path *paths, size_t n_paths, FILE *stream)
+{
+    struct numbers caps = {0};
+    for (size_t i = 0; i < n_paths; i++) {
+        if (is_capped(&paths[i]))
+            add_number(&caps, number_of(paths[i].cost.bytes_per_s));
+    }
+    sort_numbers(&caps);
+    for (size_t i = 0; i < caps.count; i++) {
+        double rate = value_of(caps.items[i]);
+        fprintf(stream,
+                "    <link id=\"alone%.17g\" bandwidth=\"%.17gBps\" latency=\"0s\" sharing_policy=\"FATPIPE\"/>\n",
+                rate, rate);
+    }
+    free(caps.items);
 }
 
 static void write_links(const struct topology *topology, const struct path *paths, size_t n_paths, FILE *stream)
@@ -66,8 +121,12 @@ static void write_links(const struct topology *topology, const struct path *path
 
 static void write_route(const struct path *path, FILE *stream)
 {
-    fprintf(stream, "    <route src=\"gpu%" PRIu64 "\" dst=\"gpu%" PRIu64 "\" symmetrical=\"NO\">", path->from,
-            path->to);
+    char from[HOST_NAME_SIZE], to[HOST_NAME_SIZE];
+    platform_host_name(path->from, path->lane, from);
+    platform_host_name(path->to, 0, to);
+    fprintf(stream, "    <route src=\"%s\" dst=\"%s\" symmetrical=\"NO\">", from, to);
+    if (is_capped(path))
+        fprintf(stream, "<link_ctn id=\"alone%.17g\"/>", path->cost.bytes_per_s);
     for (size_t i = 0; i < path->route.n_links; i++)
         fprintf(stream, "<link_ctn id=\"link%" PRIu64 "\"/>", path->route.links[i]);
     fputs("</route>\n", stream);
@@ -84,8 +143,11 @@ void platform_xml_write(const struct topology *topology, const struct path *path
           stream);
     write_hosts(paths, n_paths, stream);
     write_links(topology, paths, n_paths, stream);
-    for (size_t i = 0; i < n_paths; i++)
-        write_route(&paths[i], stream);
+    write_caps(paths, n_paths, stream);
+    for (size_t i = 0; i < n_paths; i++) {
+        if (paths[i].opens_lane)
+            write_route(&paths[i], stream);
+    }
     fputs("  </zone>\n"
           "</platform>\n",
           stream);

@@ -1,11 +1,11 @@
 /* simgrid.c - the engine that shares links: max-min fair flows in SimGrid. The only file that includes simgrid headers.
  *
  * A pool of workers (SimGrid actors) runs the activities. A worker sleeps through a local operation, or through the
- * delay of a message and then sends its bytes from host to host; at the end it reports to the execution, takes what has
- * become ready, keeps one activity for itself and hands each other to an idle worker, or to a new one. So there are as
- * many workers as activities ever ran at once, and no worker waits for anything but work, or for the kernel before its
- * own on the device, which waits for nothing: SimGrid sees no deadlock, the execution does, when nothing is in flight
- * and not everything is done.
+ * delay of a message and then sends its bytes from host to host (platform_xml.h); at the end it reports to the
+ * execution, takes what has become ready, keeps one activity for itself and hands each other to an idle worker, or to a
+ * new one. So there are as many workers as activities ever ran at once, and no worker waits for anything but work, or
+ * for the kernels before its own kernel or message, which come to their end without it (device_turns.h, sm_queue.h):
+ * SimGrid sees no deadlock, the execution does, when nothing is in flight and not everything is done.
  *
  * What SimGrid would answer with an abort is ruled out before it is called: the plan has a path for every message, the
  * platform is written here and not by a user, and a second simulation in one process is refused.
@@ -30,6 +30,7 @@
 #include "sim/platform_xml.h"
 #include "sim/recorder.h"
 #include "sim/slowdown.h"
+#include "sim/sm_queue.h"
 
 /* SimGrid's grain of time; it complains about a sleep below it. */
 #define PRECISION_SECONDS 1e-12
@@ -37,12 +38,14 @@
 /* An activity taken from the execution. */
 struct task {
     struct activity activity;
-    bool behind; /* another kernel of its device */
+    bool behind;   /* another kernel of its device */
+    double issued; /* when the host has issued it, if it has not yet */
 };
 
 struct worker {
     struct session *session;
-    sg_sem_t work; /* released when `task` is new, its kernel's turn has come, or the session is over */
+    sg_sem_t work; /* released when `task` is new, what its kernel or message waits for has come, or the session
+                    * is over */
     struct task task;
 };
 
@@ -57,6 +60,7 @@ struct session {
     struct recorder recorder;
     struct slowdown slowdown;
     struct device_turns turns;
+    struct sm_queue sms;
     struct worker **waiting; /* [compute_stream_index]: the one whose kernel waits for its turn */
     sg_host_t home;          /* of the workers */
     struct ends *ends;       /* of plan.paths */
@@ -67,16 +71,24 @@ struct session {
 
 static void worker_main(int argc, char **argv);
 
-/* Takes what is ready next. Turns are given here, in the order in which activities become ready, and not where workers
- * wake up. */
-static bool take_next(struct session *session, struct task *task)
+/* Gives a kernel its turn on its device. */
+static void take_turn(struct session *session, struct task *task)
 {
-    if (!execution_next(session->simulation->execution, &task->activity))
-        return false;
     const struct op *op = plan_op(&session->plan, task->activity);
     enum stream stream = (enum stream)op->stream;
     task->behind = !op_is_message(op) && stream_computes(stream) &&
                    !device_turns_enter(&session->turns, task->activity.instance, stream);
+}
+
+/* Takes what is ready next. Turns are given here, in the order in which activities become ready, and not where workers
+ * wake up; but for those that the host has yet to issue. */
+static bool take_next(struct session *session, struct task *task)
+{
+    if (!execution_next(session->simulation->execution, &task->activity))
+        return false;
+    task->issued = plan_issued(&session->plan, task->activity);
+    if (task->issued <= simgrid_get_clock())
+        take_turn(session, task);
     return true;
 }
 
@@ -113,28 +125,72 @@ static void sleep_seconds(double seconds)
         sg_actor_sleep_for(seconds);
 }
 
-static void transfer(struct session *session, struct activity send, struct moment *moment)
+/* Lets those messages go on that have waited long enough. */
+static void go_on(struct session *session)
 {
+    struct waiting_message message;
+    while (sm_queue_next(&session->sms, &message))
+        sg_sem_release(((struct worker *)message.context)->work);
+}
+
+/* Until the message's bytes move. */
+static void delay(struct session *session, struct worker *worker, double seconds)
+{
+    if (!session->sms.counts) {
+        sleep_seconds(seconds);
+        return;
+    }
+    double begin = simgrid_get_clock();
+    sleep_seconds(RACE_SECONDS);
+    if (sm_queue_ask(&session->sms, worker->task.activity, begin, worker)) {
+        sleep_seconds(begin + seconds - simgrid_get_clock());
+    } else {
+        sg_sem_acquire(worker->work);
+        sleep_seconds(seconds);
+    }
+}
+
+static void transfer(struct session *session, struct worker *worker, struct moment *moment)
+{
+    struct activity send = worker->task.activity;
     const struct simulation *simulation = session->simulation;
     const struct op *op = plan_op(&session->plan, send);
     size_t path = plan_path(&session->plan, send);
     uint32_t receiver = execution_receive_of(simulation->execution, send).instance;
-    sleep_seconds(cost_message_delay(simulation->cost, &session->plan.paths[path].route, op->bytes));
+    delay(session, worker, session->plan.paths[path].cost.delay_seconds);
     moment->move = simgrid_get_clock();
-    slowdown_move(&session->slowdown, send.instance, moment->move);
-    slowdown_move(&session->slowdown, receiver, moment->move);
+    enum stream stream = (enum stream)op->stream;
+    uint32_t sms = plan_sms(&session->plan, send);
+    slowdown_move(&session->slowdown, send.instance, stream, sms, moment->move);
+    slowdown_move(&session->slowdown, receiver, stream, sms, moment->move);
     sg_host_sendto(session->ends[path].from, session->ends[path].to, (double)op->bytes);
-    slowdown_stop(&session->slowdown, send.instance, simgrid_get_clock());
-    slowdown_stop(&session->slowdown, receiver, simgrid_get_clock());
+    slowdown_stop(&session->slowdown, send.instance, stream, simgrid_get_clock());
+    slowdown_stop(&session->slowdown, receiver, stream, simgrid_get_clock());
 }
 
-/* Lets a local operation of `instance` run for `seconds`, and for what transfers hold it up. */
-static void run_for(struct session *session, uint32_t instance, double seconds)
+/* Lets a local operation run for `seconds`, and for what transfers hold it up. */
+static void run_for(struct session *session, struct activity local, double seconds)
 {
-    struct slowed slowed = slowdown_begin(&session->slowdown, instance, simgrid_get_clock());
+    struct slowed slowed =
+        slowdown_begin(&session->slowdown, local.instance, plan_op(&session->plan, local), simgrid_get_clock());
     do
         sleep_seconds(seconds);
-    while ((seconds = slowdown_owed(&session->slowdown, instance, &slowed, simgrid_get_clock())) > 0);
+    while ((seconds = slowdown_owed(&session->slowdown, local.instance, &slowed, simgrid_get_clock())) > 0);
+}
+
+/* Lets a kernel run that has the device, but for what of it passed before. */
+static void run_kernel(struct session *session, struct activity kernel, double before)
+{
+    double seconds = plan_seconds(&session->plan, kernel) - before;
+    double fill = session->sms.counts ? plan_fill_seconds(&session->plan, kernel) - before : 0;
+    if (fill > 0) {
+        sm_queue_fill(&session->sms, kernel.instance);
+        run_for(session, kernel, fill);
+        sm_queue_handed_out(&session->sms, kernel.instance);
+        go_on(session);
+        seconds -= fill;
+    }
+    run_for(session, kernel, seconds);
 }
 
 /* A kernel behind another one: launched beside it, it waits for its turn. */
@@ -142,14 +198,14 @@ static void compute_behind(struct session *session, struct worker *worker, enum 
 {
     struct activity local = worker->task.activity;
     double fixed = plan_fixed_seconds(&session->plan, local);
-    run_for(session, local.instance, fixed);
+    run_for(session, local, fixed);
     if (!device_turns_launched(&session->turns, local.instance, stream)) {
         double launched = simgrid_get_clock();
         session->waiting[compute_stream_index(local.instance, stream)] = worker;
         sg_sem_acquire(worker->work);
         moment->move += simgrid_get_clock() - launched;
     }
-    run_for(session, local.instance, plan_seconds(&session->plan, local) - fixed);
+    run_kernel(session, local, fixed);
 }
 
 static void compute(struct session *session, struct worker *worker, struct moment *moment)
@@ -159,7 +215,11 @@ static void compute(struct session *session, struct worker *worker, struct momen
     if (worker->task.behind)
         compute_behind(session, worker, stream, moment);
     else
-        run_for(session, local.instance, plan_seconds(&session->plan, local));
+        run_kernel(session, local, 0);
+    if (session->sms.counts && stream_computes(stream)) {
+        sm_queue_ended(&session->sms, local);
+        go_on(session);
+    }
     struct turn next;
     if (stream_computes(stream) && device_turns_leave(&session->turns, local.instance, &next))
         sg_sem_release(session->waiting[compute_stream_index(next.instance, (enum stream)next.stream)]->work);
@@ -169,9 +229,16 @@ static void perform(struct session *session, struct worker *worker)
 {
     struct activity activity = worker->task.activity;
     struct moment moment;
+    if (worker->task.issued > simgrid_get_clock()) {
+        sleep_seconds(worker->task.issued - simgrid_get_clock());
+        take_turn(session, &worker->task);
+    }
+    bool is_message = op_is_message(plan_op(&session->plan, activity));
+    if (is_message && session->sms.counts && !sm_queue_call(&session->sms, activity, worker))
+        sg_sem_acquire(worker->work);
     moment.begin = moment.move = simgrid_get_clock();
-    if (op_is_message(plan_op(&session->plan, activity)))
-        transfer(session, activity, &moment);
+    if (is_message)
+        transfer(session, worker, &moment);
     else
         compute(session, worker, &moment);
     moment.end = simgrid_get_clock();
@@ -254,20 +321,18 @@ static bool load_platform(const struct plan *plan, struct diagnostics *diag)
     return good;
 }
 
-static sg_host_t gpu_host(uint64_t gpu)
-{
-    char name[32];
-    snprintf(name, sizeof name, "gpu%" PRIu64, gpu);
-    return sg_host_by_name(name);
-}
-
 static void find_hosts(struct session *session)
 {
     const struct plan *plan = &session->plan;
     session->home = sg_host_by_name("cpsim");
     session->ends = memory_zeroed(plan->n_paths, sizeof *session->ends);
-    for (size_t i = 0; i < plan->n_paths; i++)
-        session->ends[i] = (struct ends){gpu_host(plan->paths[i].from), gpu_host(plan->paths[i].to)};
+    for (size_t i = 0; i < plan->n_paths; i++) {
+        const struct path *path = &plan->paths[i];
+        char from[HOST_NAME_SIZE], to[HOST_NAME_SIZE];
+        platform_host_name(path->from, path->lane, from);
+        platform_host_name(path->to, 0, to);
+        session->ends[i] = (struct ends){sg_host_by_name(from), sg_host_by_name(to)};
+    }
 }
 
 static bool run(const struct simulation *simulation, struct timeline *timeline, struct diagnostics *diag)
@@ -285,10 +350,10 @@ static bool run(const struct simulation *simulation, struct timeline *timeline, 
     if (good) {
         find_hosts(&session);
         recorder_init(&session.recorder, simulation, timeline);
-        slowdown_init(&session.slowdown, simulation->cost->device->transfer_slowdown,
-                      execution_instances(simulation->execution));
+        slowdown_init(&session.slowdown, simulation->cost, execution_instances(simulation->execution));
         device_turns_init(&session.turns, execution_instances(simulation->execution), simulation->placement,
                           simulation->cost->topology->ranks_per_device);
+        sm_queue_init(&session.sms, &session.plan);
         session.waiting =
             memory_zeroed(2 * (size_t)execution_instances(simulation->execution), sizeof(struct worker *));
         struct task task;
@@ -297,6 +362,7 @@ static bool run(const struct simulation *simulation, struct timeline *timeline, 
         simgrid_run();
         good = recorder_end(&session.recorder, diag);
         free(session.waiting);
+        sm_queue_fini(&session.sms);
         device_turns_fini(&session.turns);
         slowdown_fini(&session.slowdown);
     }

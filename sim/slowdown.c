@@ -1,4 +1,5 @@
-/* slowdown.c - per instance, the time in which messages moved, and what the running operation still owes. */
+/* slowdown.c - per instance, the time in which messages moved and the SMs they held, and what the running operation
+ * still owes. */
 #include "sim/slowdown.h"
 
 #include <stdlib.h>
@@ -8,9 +9,11 @@
 /* What is owed shrinks by the factor s each time; below this it is rounding. */
 #define OWED_SECONDS_MIN 1e-12
 
-void slowdown_init(struct slowdown *slowdown, double share, uint32_t instances)
+void slowdown_init(struct slowdown *slowdown, const struct cost *cost, uint32_t instances)
 {
-    slowdown->share = share;
+    bool counts = mechanism_counts(cost->without, MECHANISM_SLOWDOWN);
+    slowdown->cost = cost;
+    slowdown->share = counts ? cost->device->transfer_slowdown : 0;
     slowdown->meters = memory_zeroed(instances, sizeof *slowdown->meters);
 }
 
@@ -20,36 +23,65 @@ void slowdown_fini(struct slowdown *slowdown)
     slowdown->meters = NULL;
 }
 
-static double moved(const struct transfer_meter *meter, double now)
+bool slowdown_counts(const struct slowdown *slowdown, uint32_t sms)
 {
-    return meter->total + (meter->moving ? now - meter->since : 0);
+    return slowdown->share > 0 || sms > 0;
 }
 
-void slowdown_move(struct slowdown *slowdown, uint32_t instance, double now)
+static uint32_t held(const struct transfer_meter *meter)
+{
+    uint32_t sms = 0;
+    for (int stream = 0; stream < STREAM_COUNT; stream++)
+        sms += meter->kernels[stream].sms;
+    return sms;
+}
+
+/* The meter as it stands at `now`. */
+static struct transfer_meter read_meter(const struct transfer_meter *meter, double now)
+{
+    struct transfer_meter read = *meter;
+    if (meter->moving > 0) {
+        read.total += now - meter->since;
+        read.sms_seconds += held(meter) * (now - meter->since);
+    }
+    read.since = now;
+    return read;
+}
+
+void slowdown_move(struct slowdown *slowdown, uint32_t instance, enum stream stream, uint32_t sms, double now)
 {
     struct transfer_meter *meter = &slowdown->meters[instance];
-    if (meter->moving++ == 0)
-        meter->since = now;
+    *meter = read_meter(meter, now);
+    meter->moving++;
+    struct transfer_kernel *kernel = &meter->kernels[stream];
+    kernel->moving++;
+    kernel->sms = sms > kernel->sms ? sms : kernel->sms;
 }
 
-void slowdown_stop(struct slowdown *slowdown, uint32_t instance, double now)
+void slowdown_stop(struct slowdown *slowdown, uint32_t instance, enum stream stream, double now)
 {
     struct transfer_meter *meter = &slowdown->meters[instance];
-    if (--meter->moving == 0)
-        meter->total += now - meter->since;
+    *meter = read_meter(meter, now);
+    meter->moving--;
+    if (--meter->kernels[stream].moving == 0)
+        meter->kernels[stream].sms = 0;
 }
 
-struct slowed slowdown_begin(const struct slowdown *slowdown, uint32_t instance, double now)
+struct slowed slowdown_begin(const struct slowdown *slowdown, uint32_t instance, const struct op *op, double now)
 {
-    return (struct slowed){.moved_before = moved(&slowdown->meters[instance], now)};
+    struct transfer_meter meter = read_meter(&slowdown->meters[instance], now);
+    return (struct slowed){.op = op, .moved_before = meter.total, .sms_before = meter.sms_seconds};
 }
 
 double slowdown_owed(const struct slowdown *slowdown, uint32_t instance, struct slowed *slowed, double now)
 {
-    if (slowdown->share <= 0)
+    struct transfer_meter meter = read_meter(&slowdown->meters[instance], now);
+    double during = meter.total - slowed->moved_before;
+    if (during <= 0)
         return 0;
-    double during = moved(&slowdown->meters[instance], now) - slowed->moved_before;
-    double owed = slowdown->share * during - slowed->stood;
+    double sms = (meter.sms_seconds - slowed->sms_before) / during;
+    double left = (1 - slowdown->share) * (1 - cost_sms_share(slowdown->cost, slowed->op, sms));
+    double owed = (1 - left) * during - slowed->stood;
     if (owed < OWED_SECONDS_MIN)
         return 0;
     slowed->stood += owed;

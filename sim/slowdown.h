@@ -1,9 +1,17 @@
 /* slowdown.h - compute that slows down while the rank's transfers move.
  *
- * A device's transfer_slowdown s says how much slower a rank computes while at least one of its messages moves: 0 for a
- * copy engine, 1 where the same core does both. An operation of w seconds alone then takes t with t - s M(t) = w, M
- * being the time out of t in which messages moved. Engines let it run w, ask what it is owed, and let it run on by
- * that, until nothing is owed.
+ * Two things slow a rank's local operations while at least one of its messages moves: the device's transfer_slowdown s
+ * (0 for a copy engine, 1 where the same core does both), whatever the operation; and the SMs that the transfers hold,
+ * which an attention kernel has then less of (cost_sms_share). Its speed is the product of what each leaves of it.
+ *
+ * All messages of one stream are one kernel of NCCL's at a time: they share its SMs, as many as the one that needs
+ * most, until the last of them has ended. Streams are kernels of their own, whose SMs add up.
+ *
+ * That a transfer may have to wait for its SMs: sm_queue.h.
+ *
+ * An operation of w seconds alone takes t with t - s M(t) = w, M being the time out of t in which messages moved and s
+ * the share that it loses then, at the mean of the SMs that were held. Engines let it run w, ask what it is owed, and
+ * let it run on by that, until nothing is owed.
  */
 #ifndef CPSIM_SIM_SLOWDOWN_H
 #define CPSIM_SIM_SLOWDOWN_H
@@ -11,29 +19,40 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "models/cost/cost.h"
+
 struct slowdown {
-    double share; /* s */
+    const struct cost *cost;
+    double share; /* the device's transfer_slowdown */
     struct transfer_meter {
-        uint32_t moving; /* messages on the way to or from the instance */
-        double since;    /* when the first of them began to move */
-        double total;    /* seconds before that in which any moved */
-    } * meters;          /* [instance] */
+        uint32_t moving;    /* messages on the way to or from the instance */
+        double since;       /* when that was last known to change */
+        double total;       /* seconds before that in which any moved */
+        double sms_seconds; /* SMs held, added up over them */
+        struct transfer_kernel {
+            uint32_t moving, sms;
+        } kernels[STREAM_COUNT];
+    } * meters; /* [instance] */
 };
 
 /* A local operation under way. */
 struct slowed {
-    double moved_before; /* the meter's total when it began */
-    double stood;        /* seconds that it was held up by so far */
+    const struct op *op;
+    double moved_before, sms_before; /* the meter when it began */
+    double stood;                    /* seconds that it was held up by so far */
 };
 
-void slowdown_init(struct slowdown *slowdown, double share, uint32_t instances);
+void slowdown_init(struct slowdown *slowdown, const struct cost *cost, uint32_t instances);
 void slowdown_fini(struct slowdown *slowdown);
 
-/* A message to or from `instance` begins, or ceases, to move. */
-void slowdown_move(struct slowdown *slowdown, uint32_t instance, double now);
-void slowdown_stop(struct slowdown *slowdown, uint32_t instance, double now);
+/* Whether a message that holds `sms` slows anything. If not, nobody need be told that it moves. */
+bool slowdown_counts(const struct slowdown *slowdown, uint32_t sms);
 
-struct slowed slowdown_begin(const struct slowdown *slowdown, uint32_t instance, double now);
+/* A message of `stream` to or from `instance` begins, or ceases, to move; it holds `sms`. */
+void slowdown_move(struct slowdown *slowdown, uint32_t instance, enum stream stream, uint32_t sms, double now);
+void slowdown_stop(struct slowdown *slowdown, uint32_t instance, enum stream stream, double now);
+
+struct slowed slowdown_begin(const struct slowdown *slowdown, uint32_t instance, const struct op *op, double now);
 
 /* Seconds by which the operation must run on beyond `now`, at which all it was told to run so far has passed; 0: it is
  * done. */

@@ -1,14 +1,20 @@
 /* cost.c - seconds and FLOPs of a program's operations.
  *
- * Everything follows from an operation's kind, blocks and buffers. Attention goes to the fitted kernel; the other local
- * operations stream their buffers through memory once, in proportion to the rows they touch.
+ * Everything follows from an operation's kind, blocks and buffers. Attention goes to the fitted kernel (and its
+ * implementation's copies, step_cost.c); the other local operations are steps (step_cost.c).
  */
-#include "models/cost/cost.h"
+#include "models/cost/cost_parts.h"
 
 #include <math.h>
 
 #include "models/schedule/accesses.h"
 #include "models/schedule/mask.h"
+
+void cost_init_transfers(struct cost *cost, const struct device *device, const struct topology *topology,
+                         const struct schedule *schedule)
+{
+    *cost = (struct cost){.device = device, .topology = topology, .schedule = schedule};
+}
 
 /* Passes on what the profile lacks, at the key that asks for it. */
 static bool report_lack(const struct cost *cost, enum kernel_lack lack, const char *why, struct diagnostics *diag)
@@ -20,6 +26,9 @@ static bool report_lack(const struct cost *cost, enum kernel_lack lack, const ch
         return experiment_complain(experiment, "model",
                                    experiment_key_line(experiment, "model", "preset") ? "preset" : "head_dim", diag,
                                    "%s", why);
+    if (!*cost->topology->kernel && *experiment->implementation.kernel)
+        return experiment_complain(experiment, "schedule", "implementation", diag,
+                                   "%s, unless [cluster] kernel names one", why);
     return topology_complain(cost->topology, *cost->topology->kernel ? "kernel" : "device", diag, "%s", why);
 }
 
@@ -28,12 +37,13 @@ bool cost_init(struct cost *cost, const struct device *device, const struct topo
 {
     const struct experiment *experiment = schedule->experiment;
     *cost = (struct cost){.device = device, .topology = topology, .schedule = schedule};
+    const char *kernel = *topology->kernel ? topology->kernel : experiment->implementation.kernel;
     bool good = true;
     for (int pass = 0; pass < (experiment->train ? PASS_COUNT : PASS_BACKWARD); pass++) {
         struct kernel_fit *fit = &cost->fit[pass];
         struct diagnostics why;
         diagnostics_init(&why);
-        if (!kernel_fit_init(fit, device, topology->kernel, (enum attention_pass)pass, experiment->dtype,
+        if (!kernel_fit_init(fit, device, kernel, (enum attention_pass)pass, experiment->dtype,
                              experiment->model.head_dim, &why))
             good = report_lack(cost, fit->lack, why.lines[0], diag);
         diagnostics_fini(&why);
@@ -43,94 +53,13 @@ bool cost_init(struct cost *cost, const struct device *device, const struct topo
     return good;
 }
 
-/* `block` cut to the rows that the shard of `owner` has. */
-static struct block block_of_owner(const struct sharding *sharding, struct block block, uint32_t owner)
-{
-    uint64_t rows = sharding_rows(sharding, owner);
-    uint64_t left = rows > block.first ? rows - block.first : 0;
-    return (struct block){
-        .owner = owner, .first = block.first, .count = left < block.count ? (uint32_t)left : block.count};
-}
-
-static double block_rows(const struct sharding *sharding, struct block block)
-{
-    if (block.owner != BLOCK_ALL)
-        return block.count;
-    double rows = 0.0;
-    for (uint32_t owner = 0; owner < sharding->ranks; owner++)
-        rows += block_of_owner(sharding, block, owner).count;
-    return rows;
-}
-
-/* Key rows that a kernel goes through: of gathered keys, those that the queries see anything of. */
-static double visible_key_rows(const struct schedule *schedule, const struct op *op)
-{
-    if (op->k.owner != BLOCK_ALL || op->pairs == 0)
-        return block_rows(&schedule->sharding, op->k);
-    double rows = 0.0;
-    for (uint32_t owner = 0; owner < schedule->sharding.ranks; owner++) {
-        struct block queries = op->q, keys = block_of_owner(&schedule->sharding, op->k, owner);
-        if (keys.count && mask_trim(&schedule->experiment->mask, &schedule->sharding, &queries, &keys))
-            rows += keys.count;
-    }
-    return rows;
-}
-
-static double lanes_count(struct lanes lanes)
-{
-    return (double)lanes.heads * lanes.items;
-}
-
 static enum attention_pass pass_of(const struct op *op)
 {
     return op->kind == OP_ATTEND ? PASS_FORWARD : PASS_BACKWARD;
 }
 
-/* Bytes of the buffer that an access touches. Of a partial result, some operations look at the LSE alone. */
-static double accessed_bytes(const struct cost *cost, const struct program *program, const struct op *op,
-                             const struct access *access)
-{
-    const struct buffer *buffer = &program->buffers[access->buffer];
-    enum tensor tensor = (enum tensor)buffer->tensor;
-    if (tensor == TENSOR_PARTIAL && (op->kind == OP_SUM_LSE || op->kind == OP_TOP))
-        return (double)schedule_tensor_bytes(cost->schedule, TENSOR_LSE, dtype_accumulator((enum dtype)buffer->dtype),
-                                             access->block.count, access->lanes);
-    double all = (double)schedule_tensor_elements(cost->schedule, tensor, buffer->rows, buffer->lanes);
-    double some = (double)schedule_tensor_elements(cost->schedule, tensor, access->block.count, access->lanes);
-    return some < all ? (double)buffer->bytes * (some / all) : (double)buffer->bytes;
-}
-
-/* Bytes that `op` reads and writes once; of key-side buffers only the share `keys`. */
-static double moved_bytes(const struct cost *cost, const struct program *program, const struct op *op, double keys)
-{
-    struct access_walk walk;
-    struct access access;
-    double bytes = 0.0;
-    accesses_begin(&walk, cost->schedule, program, op);
-    while (accesses_next(&walk, &access)) {
-        bool by_keys = tensor_goes_by_keys((enum tensor)program->buffers[access.buffer].tensor);
-        bytes += (by_keys ? keys : 1.0) * accessed_bytes(cost, program, op, &access);
-    }
-    return bytes;
-}
-
-static double memory_bytes_per_s(const struct device *device)
-{
-    return device->memory_bytes_per_s * device->memory_efficiency;
-}
-
-static double step_bytes_per_s(const struct device *device, enum op_kind kind)
-{
-    static const enum device_step step_of[OP_KIND_COUNT] = {
-        [OP_MERGE] = STEP_MERGE,           [OP_FINISH] = STEP_FINISH,   [OP_DELTA] = STEP_DELTA,
-        [OP_ACCUMULATE] = STEP_ACCUMULATE, [OP_CAST] = STEP_CAST,       [OP_SPLIT_LANES] = STEP_CAST,
-        [OP_JOIN_LANES] = STEP_CAST,       [OP_SPLIT_ROWS] = STEP_CAST, [OP_JOIN_ROWS] = STEP_CAST,
-        [OP_SUM_LSE] = STEP_MERGE,         [OP_CORRECT] = STEP_MERGE,   [OP_TOP] = STEP_CAST,
-        [OP_RAISE] = STEP_ACCUMULATE,      [OP_WEIGH] = STEP_MERGE,     [OP_NORMALIZE] = STEP_FINISH,
-    };
-    double rate = device->step_bytes_per_s[step_of[kind]];
-    return rate > 0.0 ? rate : memory_bytes_per_s(device);
-}
+/* --- attention ------------------------------------------------------------------------------------------------------
+ */
 
 /* Slanting edges of what a block sees: a window's lower one too, where it cuts the block. */
 static int edges(const struct schedule *schedule, const struct op *op)
@@ -140,73 +69,169 @@ static int edges(const struct schedule *schedule, const struct op *op)
         return 1;
     const struct mask causal = {.kind = MASK_CAUSAL, .seq_len = mask->seq_len};
     uint64_t below = mask_block_pairs(&causal, &schedule->sharding, op->q, op->k);
-    bool upper = (double)below < op->q.count * block_rows(&schedule->sharding, op->k), lower = op->pairs < below;
+    bool upper = (double)below < op->q.count * cost_block_rows(&schedule->sharding, op->k), lower = op->pairs < below;
     return upper && lower ? 2 : 1;
+}
+
+static struct kernel_block block_of(const struct cost *cost, const struct op *op)
+{
+    return (struct kernel_block){.heads = cost_lanes(op->lanes),
+                                 .query_rows = op->q.count,
+                                 .key_rows = cost_key_rows(cost->schedule, op),
+                                 .pairs = (double)op->pairs,
+                                 .edges = edges(cost->schedule, op),
+                                 .without = cost->without,
+                                 .memo = cost->memo};
 }
 
 /* The rates that a kernel was fitted to are those of squares, which arithmetic limits. Few queries on many keys, or
  * rows that see little, are limited by the memory that Q, K, V and the results pass through. */
 static double attention_seconds(const struct cost *cost, const struct program *program, const struct op *op)
 {
-    double key_rows = visible_key_rows(cost->schedule, op);
-    double share = key_rows > 0.0 ? key_rows / block_rows(&cost->schedule->sharding, op->k) : 1.0;
-    double passed = moved_bytes(cost, program, op, share) / memory_bytes_per_s(cost->device);
-    return fmax(kernel_fit_seconds_edged(&cost->fit[pass_of(op)], lanes_count(op->lanes), op->q.count, key_rows,
-                                         (double)op->pairs, edges(cost->schedule, op)),
-                cost->device->launch_seconds + passed);
+    const struct kernel_block block = block_of(cost, op);
+    double share = block.key_rows > 0.0 ? block.key_rows / cost_block_rows(&cost->schedule->sharding, op->k) : 1.0;
+    double passed = cost_moved_bytes(cost, program, op, share) / cost_memory_bytes_per_s(cost->device);
+    return fmax(kernel_fit_block_seconds(&cost->fit[pass_of(op)], &block), cost_launch_seconds(cost) + passed);
 }
 
-/* What a time is to be multiplied with at the costs' end of a spread. */
-static double end_factor(const struct cost *cost, double spread)
+double cost_sms_share(const struct cost *cost, const struct op *op, double sms)
 {
-    if (cost->end == COST_MIDDLE)
+    if (!op_is_attention(op) || sms <= 0.0 || !mechanism_counts(cost->without, MECHANISM_SMS))
+        return 0.0;
+    const struct kernel_fit *fit = &cost->fit[pass_of(op)];
+    const struct kernel_block block = block_of(cost, op);
+    double processors = cost->device->processors, left = fmax(1.0, processors - sms);
+    bool equal = block.pairs <= 0.0 || block.pairs >= block.query_rows * block.key_rows;
+    if (fit->table->persistent != PERSISTENT_NO || !equal)
+        return 1.0 - left / processors;
+    double rows = fit->table->pass == PASS_FORWARD ? block.query_rows : block.key_rows;
+    double tiles = block.heads * ceil(rows / kernel_fit_tile_rows(fit)), slots = kernel_fit_slots(fit);
+    return tiles > 0.0 ? 1.0 - ceil(tiles / slots) / ceil(tiles / (slots * left / processors)) : 0.0;
+}
+
+/* --- the ends of spreads --------------------------------------------------------------------------------------------
+ */
+
+/* What a time is to be multiplied with that goes by `constant`. */
+static double end_factor(const struct cost *cost, uint32_t constant)
+{
+    if (cost->end == COST_MIDDLE || !(cost->moved >> constant & 1U))
         return 1.0;
+    double spread = cost_spread(cost, constant);
     return cost->end == COST_FAST ? 1.0 / (1.0 + spread) : 1.0 + spread;
 }
 
+/* Sums and copies of a collective are the library's own, and part of what its collective takes. */
+static bool is_in_library(const struct cost *cost, const struct op *op)
+{
+    return op->collective && cost->topology->levels[0].n_protocols &&
+           mechanism_counts(cost->without, MECHANISM_COLLECTIVES);
+}
+
+static uint32_t constant_of(const struct op *op)
+{
+    return pass_of(op) == PASS_FORWARD ? CONSTANT_FORWARD : CONSTANT_BACKWARD;
+}
+
+uint32_t cost_constants(const struct cost *cost)
+{
+    return CONSTANT_LEVELS + cost->topology->n_levels * MESSAGE_CLASSES;
+}
+
+static double message_spread(const struct level *level, enum message_class class)
+{
+    if (class == MESSAGE_OF_SMALL_COLLECTIVE && level->small_collectives_spread > 0)
+        return level->small_collectives_spread;
+    return class != MESSAGE_LONE && level->collectives_spread > 0 ? level->collectives_spread : level->spread;
+}
+
+double cost_spread(const struct cost *cost, uint32_t constant)
+{
+    if (constant >= CONSTANT_LEVELS) {
+        uint32_t of_level = constant - CONSTANT_LEVELS;
+        return message_spread(&cost->topology->levels[of_level / MESSAGE_CLASSES],
+                              (enum message_class)(of_level % MESSAGE_CLASSES));
+    }
+    if (constant == CONSTANT_STEPS)
+        return cost->device->steps_spread;
+    const struct attention_table *table = cost->fit[constant == CONSTANT_FORWARD ? PASS_FORWARD : PASS_BACKWARD].table;
+    return table ? table->spread : 0.0;
+}
+
+/* --- operations -----------------------------------------------------------------------------------------------------
+ */
+
 double cost_op_seconds(const struct cost *cost, const struct program *program, const struct op *op)
 {
-    if (op_is_message(op))
+    if (op_is_message(op) || is_in_library(cost, op))
         return 0.0;
     if (op_is_attention(op))
-        return end_factor(cost, cost->fit[pass_of(op)].table->spread) * attention_seconds(cost, program, op);
-    double bytes_per_s = step_bytes_per_s(cost->device, (enum op_kind)op->kind);
-    return end_factor(cost, cost->device->steps_spread) *
-           (cost->device->launch_seconds + moved_bytes(cost, program, op, 1.0) / bytes_per_s);
+        return end_factor(cost, constant_of(op)) * attention_seconds(cost, program, op) +
+               end_factor(cost, CONSTANT_STEPS) * cost_copies_seconds(cost, op);
+    return end_factor(cost, CONSTANT_STEPS) * cost_step_seconds(cost, program, op);
 }
 
-double cost_op_fixed_seconds(const struct cost *cost, const struct op *op)
+double cost_op_fixed_seconds(const struct cost *cost, const struct program *program, const struct op *op)
 {
-    if (op_is_message(op))
+    if (op_is_message(op) || is_in_library(cost, op))
         return 0.0;
     if (!op_is_attention(op))
-        return end_factor(cost, cost->device->steps_spread) * cost->device->launch_seconds;
+        return end_factor(cost, CONSTANT_STEPS) * cost_step_fixed_seconds(cost, program, op);
+    const struct kernel_block block = block_of(cost, op);
+    return end_factor(cost, constant_of(op)) * kernel_fit_fixed_seconds(&cost->fit[pass_of(op)], &block);
+}
+
+double cost_message_factor(const struct cost *cost, const struct route *route, enum message_class class)
+{
+    return end_factor(cost, CONSTANT_LEVELS + route->level * MESSAGE_CLASSES + (uint32_t) class);
+}
+
+bool cost_waits(const struct cost *cost)
+{
+    const struct implementation *implementation = cost_implementation(cost);
+    bool by_copy_engines = implementation->fixed_sms && implementation->sms == 0;
+    return implementation->waits && !by_copy_engines && mechanism_counts(cost->without, MECHANISM_WAITING);
+}
+
+/* What the last tile takes, as a share of a kernel's work. */
+static double last_wave(const struct cost *cost, const struct op *op)
+{
     const struct kernel_fit *fit = &cost->fit[pass_of(op)];
-    return end_factor(cost, fit->table->spread) *
-           kernel_fit_fixed_seconds(fit, lanes_count(op->lanes), op->q.count, visible_key_rows(cost->schedule, op),
-                                    (double)op->pairs, edges(cost->schedule, op));
+    const struct kernel_block block = block_of(cost, op);
+    bool forward = fit->table->pass == PASS_FORWARD;
+    double split = forward ? block.query_rows : block.key_rows, across = forward ? block.key_rows : block.query_rows;
+    double tiles = block.heads * ceil(split / kernel_fit_tile_rows(fit));
+    double at_once = kernel_fit_slots(fit);
+    if (tiles <= at_once)
+        return 1.0;
+    double longest = block.pairs > 0.0 ? fmin(2.0, split * across / block.pairs) : 1.0;
+    return fmin(1.0, longest / ceil(tiles / at_once));
 }
 
-double cost_message_factor(const struct cost *cost, const struct route *route)
+double cost_fill_seconds(const struct cost *cost, const struct program *program, const struct op *op)
 {
-    return end_factor(cost, cost->topology->levels[route->level].spread);
+    if (!op_is_attention(op) || cost_copies_kernels(cost, op) > 0.0)
+        return 0.0;
+    double seconds = cost_op_seconds(cost, program, op);
+    if (cost->fit[pass_of(op)].table->persistent == PERSISTENT_YES)
+        return seconds;
+    double last = last_wave(cost, op), work = seconds - cost_op_fixed_seconds(cost, program, op);
+    return last < 1.0 ? seconds - last * work : 0.0;
 }
 
-bool cost_has_spread(const struct cost *cost)
+uint32_t cost_message_sms(const struct cost *cost, const struct transfer_cost *transfer)
 {
-    bool has = cost->device->steps_spread > 0.0;
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        has = has || (cost->fit[pass].table && cost->fit[pass].table->spread > 0.0);
-    for (uint32_t k = 0; k < cost->topology->n_levels; k++)
-        has = has || cost->topology->levels[k].spread > 0.0;
-    return has;
+    const struct implementation *implementation = cost_implementation(cost);
+    if (!mechanism_counts(cost->without, MECHANISM_SMS))
+        return 0;
+    return implementation->fixed_sms ? implementation->sms : transfer->channels;
 }
 
 double cost_op_flops(const struct cost *cost, const struct op *op)
 {
     if (!op_is_attention(op))
         return 0.0;
-    double pairs = op->pairs ? (double)op->pairs : op->q.count * block_rows(&cost->schedule->sharding, op->k);
-    return pairs * lanes_count(op->lanes) * (op->kind == OP_ATTEND ? 4.0 : 10.0) *
+    double pairs = op->pairs ? (double)op->pairs : op->q.count * cost_block_rows(&cost->schedule->sharding, op->k);
+    return pairs * cost_lanes(op->lanes) * (op->kind == OP_ATTEND ? 4.0 : 10.0) *
            cost->schedule->experiment->model.head_dim;
 }

@@ -24,9 +24,10 @@
 #define TERM_B 2U
 #define TERM_C 4U
 
-/* One point of a table divided by its time: a sum of the terms that should be 1. */
+/* One point of a table divided by its time: what the terms should add up to. */
 struct equation {
     double term[TERMS];
+    double sum; /* 1, less what of it is known */
 };
 
 /* Solves the n x n system in place by elimination with pivoting; false when it is singular. */
@@ -86,7 +87,7 @@ static bool fit_set(const struct equation *equations, size_t count, unsigned set
             double left = equations[i].term[index[j]] / length[j];
             for (int k = 0; k < n; k++)
                 matrix[j][k] += left * equations[i].term[index[k]] / length[k];
-            rhs[j] += left;
+            rhs[j] += left * equations[i].sum;
         }
     }
     if (!solve(matrix, rhs, n))
@@ -96,12 +97,12 @@ static bool fit_set(const struct equation *equations, size_t count, unsigned set
             return false;
         solution[index[j]] = rhs[j] / length[j];
     }
-    return solution[2] > 0.0;
+    return true;
 }
 
 static double relative_error(const struct equation *equation, const double solution[TERMS])
 {
-    double value = -1.0;
+    double value = -equation->sum;
     for (int k = 0; k < TERMS; k++)
         value += equation->term[k] * solution[k];
     return value;
@@ -117,20 +118,37 @@ static double sum_of_squares(const struct equation *equations, size_t count, con
     return sum;
 }
 
-static struct kernel_terms fit_equations(const struct equation *equations, size_t count)
+/* The best of the sets of unknowns, none of which is large unless that is worth more than rounding. */
+static void fit_sets(const struct equation *equations, size_t count, const unsigned sets[4], double best[TERMS])
 {
-    static const unsigned sets[] = {TERM_C, TERM_B | TERM_C, TERM_A | TERM_C, TERM_A | TERM_B | TERM_C};
     const double rounding = 1e-18; /* per point: errors below 1e-9 are none */
-    double best[TERMS] = {0.0}, best_sum = INFINITY;
-    for (size_t s = 0; s < sizeof sets / sizeof *sets; s++) {
+    double best_sum = INFINITY;
+    for (int s = 0; s < 4; s++) {
         double solution[TERMS];
         if (!fit_set(equations, count, sets[s], solution))
             continue;
         double sum = sum_of_squares(equations, count, solution);
         if (sum + rounding * (double)count < best_sum) {
             best_sum = sum;
-            memcpy(best, solution, sizeof best);
+            memcpy(best, solution, TERMS * sizeof *best);
         }
+    }
+}
+
+/* With c no less than `least`: where the best c would be, the best of the others for that c. */
+static struct kernel_terms fit_equations(struct equation *equations, size_t count, double least)
+{
+    static const unsigned with_c[] = {TERM_C, TERM_B | TERM_C, TERM_A | TERM_C, TERM_A | TERM_B | TERM_C};
+    static const unsigned others[] = {0, TERM_B, TERM_A, TERM_A | TERM_B};
+    double best[TERMS] = {0.0};
+    fit_sets(equations, count, with_c, best);
+    if (best[2] < least) {
+        for (size_t i = 0; i < count; i++)
+            equations[i].sum -= least * equations[i].term[2];
+        fit_sets(equations, count, others, best);
+        for (size_t i = 0; i < count; i++)
+            equations[i].sum += least * equations[i].term[2];
+        best[2] = least;
     }
     struct kernel_terms terms = {.seconds = best[0], .seconds_per_row = best[1], .seconds_per_pair = best[2]};
     for (size_t i = 0; i < count; i++)
@@ -138,11 +156,77 @@ static struct kernel_terms fit_equations(const struct equation *equations, size_
     return terms;
 }
 
+/* --- work -----------------------------------------------------------------------------------------------------------
+ */
+
+/* What b and c are multiplied with: rows and pairs of all heads. */
+struct work {
+    double rows, pairs;
+};
+
+/* Pairs of the longest tile that one processor is given whole. */
+static double longest_tile_pairs(const struct kernel_fit *fit, const struct kernel_block *block, double pairs)
+{
+    bool forward = fit->table->pass == PASS_FORWARD;
+    double split = forward ? block->query_rows : block->key_rows;
+    double across = forward ? block->key_rows : block->query_rows;
+    return fmin(pairs, fmin(fit->device->tile_rows, split) * fmin(across, 2.0 * pairs / split));
+}
+
+static bool schedule_is_known(const struct kernel_fit *fit, mechanism_set without)
+{
+    return fit->table->persistent != PERSISTENT_UNKNOWN && mechanism_counts(without, MECHANISM_WAVES);
+}
+
+static struct work level_work(const struct kernel_fit *fit, const struct kernel_block *block, double pairs)
+{
+    double rows = fit->table->pass == PASS_FORWARD ? block->query_rows : (block->query_rows + block->key_rows) / 2.0;
+    return (struct work){block->heads * rows, block->heads * pairs};
+}
+
+/* Lengths rise evenly from the first row to the last, which sees everything unless there are too few pairs for that; of
+ * a block with two edges they are one length. */
+static struct work scheduled_work(const struct kernel_fit *fit, const struct kernel_block *block, double pairs)
+{
+    bool forward = fit->table->pass == PASS_FORWARD;
+    double split = forward ? block->query_rows : block->key_rows;
+    double across = forward ? block->key_rows : block->query_rows;
+    double mean = pairs / split, length = block->edges > 1 ? mean : fmin(across, 2.0 * mean);
+    const struct tile_schedule schedule = {.heads = block->heads,
+                                           .rows = split,
+                                           .tile_rows = kernel_fit_tile_rows(fit),
+                                           .slots = kernel_fit_slots(fit),
+                                           .first_row = 2.0 * mean - length,
+                                           .length = length,
+                                           .longest_first = fit->table->persistent == PERSISTENT_YES,
+                                           .descending = !forward};
+    double rows = tile_schedule_rows(&schedule);
+    if (!forward) /* rows of queries are no tiles of this kernel's, but what it reads and writes */
+        rows = (block->heads * block->query_rows + rows) / 2.0;
+    return (struct work){rows, tile_schedule_work_kept(&schedule, block->memo)};
+}
+
+static struct work work_of(const struct kernel_fit *fit, const struct kernel_block *block, double pairs)
+{
+    return schedule_is_known(fit, block->without) ? scheduled_work(fit, block, pairs) : level_work(fit, block, pairs);
+}
+
+double kernel_fit_tile_rows(const struct kernel_fit *fit)
+{
+    return fit->table->tile_rows ? fit->table->tile_rows : fit->device->tile_rows;
+}
+
+double kernel_fit_slots(const struct kernel_fit *fit)
+{
+    return (double)fit->device->processors * fmax(1.0, fit->table->blocks);
+}
+
+/* Fits a mask's points, with c no less than `least`. */
 static struct kernel_terms fit_points(const struct kernel_fit *fit, const struct rate_point *points, size_t count,
-                                      bool causal)
+                                      bool causal, mechanism_set without, double least)
 {
     const struct attention_table *table = fit->table;
-    struct equation equations[RATE_POINTS_MAX];
+    struct equation equations[RATE_POINTS_MAX] = {{{0.0}, 0.0}};
     for (size_t i = 0; i < count; i++) {
         double seq_len = points[i].seq_len;
         double batch = table->batch > 0.0 ? table->batch : table->tokens / seq_len;
@@ -150,10 +234,63 @@ static struct kernel_terms fit_points(const struct kernel_fit *fit, const struct
         double convention_pairs = causal ? seq_len * seq_len / 2.0 : seq_len * seq_len;
         double pairs = causal ? seq_len * (seq_len + 1.0) / 2.0 : seq_len * seq_len;
         double seconds = heads * convention_pairs * fit->flops_per_pair / (points[i].flops_per_s * table->rate_scale);
-        equations[i] = (struct equation){{1.0 / seconds, heads * seq_len / seconds, heads * pairs / seconds}};
+        const struct kernel_block block = {heads, seq_len, seq_len, pairs, 1, without, NULL};
+        struct work work = work_of(fit, &block, pairs);
+        equations[i] = (struct equation){{1.0 / seconds, work.rows / seconds, work.pairs / seconds}, 1.0};
     }
-    return fit_equations(equations, count);
+    return fit_equations(equations, count, least);
 }
+
+/* The rate that no block is taken to exceed: the table's best, or what its last two points rise to where time goes by b
+ * and c alone, and the table's spread beyond that. */
+static double fastest_rate(const struct attention_table *table, const struct rate_point *points, size_t count)
+{
+    double best = 0.0;
+    for (size_t i = 0; i < count; i++)
+        best = fmax(best, points[i].flops_per_s);
+    if (count > 1) {
+        const struct rate_point *last = &points[count - 1], *before = &points[count - 2];
+        double time = last->seq_len / last->flops_per_s - before->seq_len / before->flops_per_s;
+        if (time > 0.0)
+            best = fmax(best, (last->seq_len - before->seq_len) / time);
+    }
+    return best * table->rate_scale * (1.0 + table->spread);
+}
+
+/* A pair seen through a mask is as much work as any other, so it is no cheaper, beyond what the rates vary. */
+static struct kernel_fit_masks fit_masks(const struct kernel_fit *fit, mechanism_set without)
+{
+    const struct attention_table *table = fit->table;
+    struct kernel_fit_masks masks = {0};
+    if (table->n_full)
+        masks.full = fit_points(fit, table->full, table->n_full, false, without, 0.0);
+    if (table->n_causal)
+        masks.causal = fit_points(fit, table->causal, table->n_causal, true, without,
+                                  masks.full.seconds_per_pair / (1.0 + table->spread));
+    if (!table->n_full)
+        masks.full = masks.causal;
+    if (!table->n_causal)
+        masks.causal = masks.full;
+    return masks;
+}
+
+static double lesser_bound(double one, double other)
+{
+    return one > 0.0 && (other <= 0.0 || one < other) ? one : other;
+}
+
+/* What bounds the rate of blocks of either mask; the one without rates has the other's bound. */
+static void set_bounds(struct kernel_fit *fit, double peak)
+{
+    const struct attention_table *table = fit->table;
+    double full = fastest_rate(table, table->full, table->n_full);
+    double causal = fastest_rate(table, table->causal, table->n_causal);
+    fit->fastest_full = lesser_bound(table->n_full ? full : causal, peak);
+    fit->fastest_causal = lesser_bound(table->n_causal ? causal : full, peak);
+}
+
+/* --- the table that serves ------------------------------------------------------------------------------------------
+ */
 
 /* Adds `word` to the list in `text` ("'fa2', 'fa3'") unless it is there. */
 static void list_add(char *text, size_t size, const char *word, const char *quote)
@@ -245,84 +382,86 @@ bool kernel_fit_init(struct kernel_fit *fit, const struct device *device, const 
 
     *fit = (struct kernel_fit){.device = device, .table = found};
     fit->flops_per_pair = (pass == PASS_FORWARD ? 4.0 : 10.0) * head_dim;
-    if (dtype != DTYPE_FP8) /* the peak is that of 16-bit types, which 8-bit types exceed */
-        fit->peak_flops_per_s = device->peak_flops_per_s;
-    if (found->n_full)
-        fit->full = fit_points(fit, found->full, found->n_full, false);
-    if (found->n_causal)
-        fit->causal = fit_points(fit, found->causal, found->n_causal, true);
-    if (!found->n_full)
-        fit->full = fit->causal;
-    if (!found->n_causal)
-        fit->causal = fit->full;
+    /* The peak is that of 16-bit types, which 8-bit types exceed. */
+    set_bounds(fit, dtype == DTYPE_FP8 ? 0.0 : device->peak_flops_per_s);
+    fit->fitted = fit_masks(fit, 0);
+    fit->level = fit_masks(fit, 1U << MECHANISM_WAVES);
     return true;
 }
 
-/* Pairs of the longest tile that one processor is given whole. */
-static double longest_tile_pairs(const struct kernel_fit *fit, double query_rows, double key_rows, double pairs)
+/* --- evaluation -----------------------------------------------------------------------------------------------------
+ */
+
+static const struct kernel_fit_masks *masks_of(const struct kernel_fit *fit, mechanism_set without)
 {
-    double split = fit->table->pass == PASS_FORWARD ? query_rows : key_rows;
-    double across = fit->table->pass == PASS_FORWARD ? key_rows : query_rows;
-    return fmin(pairs, fmin(fit->device->tile_rows, split) * fmin(across, 2.0 * pairs / split));
+    return mechanism_counts(without, MECHANISM_WAVES) ? &fit->fitted : &fit->level;
 }
 
-static double fixed_seconds(const struct kernel_fit *fit, const struct kernel_terms *terms)
+static double fixed_seconds(const struct kernel_fit *fit, const struct kernel_terms *terms, mechanism_set without)
 {
-    return fmax(terms->seconds, fit->device->launch_seconds);
+    return mechanism_counts(without, MECHANISM_LAUNCH) ? fmax(terms->seconds, fit->device->launch_seconds) : 0.0;
 }
 
-static double seconds_with(const struct kernel_fit *fit, const struct kernel_terms *terms, double heads,
-                           double query_rows, double key_rows, double pairs)
+/* Nor is the block faster than `fastest`, unless that is 0. */
+static double seconds_with(const struct kernel_fit *fit, const struct kernel_terms *terms,
+                           const struct kernel_block *block, double pairs, double fastest)
 {
-    double rows = fit->table->pass == PASS_FORWARD ? query_rows : (query_rows + key_rows) / 2.0;
-    double work = heads * (terms->seconds_per_row * rows + terms->seconds_per_pair * pairs);
-    double tile =
-        longest_tile_pairs(fit, query_rows, key_rows, pairs) * terms->seconds_per_pair * fit->device->processors;
-    return fixed_seconds(fit, terms) + fmax(work, tile);
+    struct work amount = work_of(fit, block, pairs);
+    double work = terms->seconds_per_row * amount.rows + terms->seconds_per_pair * amount.pairs, tile = 0.0;
+    if (mechanism_counts(block->without, MECHANISM_WAVES) && !schedule_is_known(fit, block->without))
+        tile = longest_tile_pairs(fit, block, pairs) * terms->seconds_per_pair * fit->device->processors;
+    double seconds = fixed_seconds(fit, terms, block->without) + fmax(work, tile);
+    return fastest > 0.0 ? fmax(seconds, block->heads * pairs * fit->flops_per_pair / fastest) : seconds;
 }
 
-/* What a block takes with the terms that serve it best, before the peak bounds it. */
+/* The causal fit, with the price of as many edges as the block has. */
+static struct kernel_terms masked_terms(const struct kernel_fit *fit, const struct kernel_block *block)
+{
+    const struct kernel_fit_masks *masks = masks_of(fit, block->without);
+    struct kernel_terms masked = masks->causal;
+    double edge = fmax(0.0, masks->causal.seconds_per_row - masks->full.seconds_per_row);
+    if (!mechanism_counts(block->without, MECHANISM_EDGES))
+        masked.seconds_per_row -= edge;
+    else
+        masked.seconds_per_row += (block->edges - 1) * edge;
+    return masked;
+}
+
+/* What a block takes with the terms that serve it best. */
 struct best {
-    double seconds, fixed, pairs; /* pairs: those computed */
+    double seconds, fixed;
 };
 
-static struct best best_terms(const struct kernel_fit *fit, double heads, double query_rows, double key_rows,
-                              double pairs, int edges)
+static struct best best_terms(const struct kernel_fit *fit, const struct kernel_block *block)
 {
-    double rectangle = query_rows * key_rows;
+    double rectangle = block->query_rows * block->key_rows, pairs = block->pairs;
+    const struct kernel_terms *full = &masks_of(fit, block->without)->full;
+    double fixed = fixed_seconds(fit, full, block->without);
     if (rectangle <= 0.0)
-        return (struct best){fixed_seconds(fit, &fit->full), fixed_seconds(fit, &fit->full), 0.0};
-    struct best best = {seconds_with(fit, &fit->full, heads, query_rows, key_rows, rectangle),
-                        fixed_seconds(fit, &fit->full), rectangle};
+        return (struct best){fixed, fixed};
+    struct best best = {seconds_with(fit, full, block, rectangle, fit->fastest_full), fixed};
     if (pairs <= 0.0 || pairs >= rectangle)
         return best;
-    struct kernel_terms masked = fit->causal;
-    masked.seconds_per_row += (edges - 1) * fmax(0.0, fit->causal.seconds_per_row - fit->full.seconds_per_row);
-    double seconds = seconds_with(fit, &masked, heads, query_rows, key_rows, pairs);
-    best.pairs = pairs;
-    if (seconds < best.seconds) {
-        best.seconds = seconds;
-        best.fixed = fixed_seconds(fit, &masked);
-    }
+    struct kernel_terms masked = masked_terms(fit, block);
+    bool edges = mechanism_counts(block->without, MECHANISM_EDGES);
+    double seconds = seconds_with(fit, &masked, block, pairs, edges ? fit->fastest_causal : fit->fastest_full);
+    if (seconds < best.seconds)
+        best = (struct best){seconds, fixed_seconds(fit, &masked, block->without)};
     return best;
 }
 
-double kernel_fit_seconds_edged(const struct kernel_fit *fit, double heads, double query_rows, double key_rows,
-                                double pairs, int edges)
+double kernel_fit_block_seconds(const struct kernel_fit *fit, const struct kernel_block *block)
 {
-    struct best best = best_terms(fit, heads, query_rows, key_rows, pairs, edges);
-    if (fit->peak_flops_per_s > 0.0)
-        return fmax(best.seconds, heads * best.pairs * fit->flops_per_pair / fit->peak_flops_per_s);
-    return best.seconds;
+    return best_terms(fit, block).seconds;
 }
 
-double kernel_fit_fixed_seconds(const struct kernel_fit *fit, double heads, double query_rows, double key_rows,
-                                double pairs, int edges)
+double kernel_fit_fixed_seconds(const struct kernel_fit *fit, const struct kernel_block *block)
 {
-    return best_terms(fit, heads, query_rows, key_rows, pairs, edges).fixed;
+    return best_terms(fit, block).fixed;
 }
 
 double kernel_fit_seconds(const struct kernel_fit *fit, double heads, double query_rows, double key_rows, double pairs)
 {
-    return kernel_fit_seconds_edged(fit, heads, query_rows, key_rows, pairs, 1);
+    const struct kernel_block block = {heads, query_rows, key_rows, pairs, 1, 0, NULL};
+    return kernel_fit_block_seconds(fit, &block);
 }

@@ -3,10 +3,23 @@
  * t = a + b_m h rows + c_m h d pairs, for mask m (full or causal): a is what one launch costs whatever its size, b what
  * a query row (forward; mean of query and key rows backward) costs beside its pairs (prologue, epilogue, wasted
  * diagonal tiles), c the asymptotic rate. Least squares of the relative error over the table's points with a, b, c >=
- * 0. A table with one mask only serves the other with the same a, b, c.
+ * 0. A table with one mask only serves the other with the same a, b, c. A causal pair is no less work than a full one:
+ * its c is no less, beyond the table's spread.
+ *
+ * Where it is known how a kernel's tiles are run (a table's `persistent`), rows and pairs are those that its slots had
+ * time for until the last ended (tile_schedule.h), in the table's runs as in the block that is asked for: waves of
+ * equal tiles; causal tiles in the order in which a kernel of a block a tile starts them, head after head (queries from
+ * the first, whose rows are short, keys from the first, that all see), or longest first from one list if it is
+ * persistent. So a, b and c are the kernel's own, whatever the heads of the table. Of other kernels only the longest
+ * tile is a bound.
+ *
+ * No block is faster than the table's best rate, or than what its last two points rise to when a is nothing and b
+ * vanishes; by no more than the table's spread.
  *
  * What b of the causal fit has beyond that of the full one is the price of an edge: tiles on the border of what is
  * seen, computed in part for nothing, a row of them for every row of the block. A window has two such edges.
+ *
+ * Left out, an edge costs nothing: the full fit's b holds under a mask too.
  *
  * A block that sees all of its pairs is full, any other causal, but never dearer than the whole rectangle computed
  * without a mask: time grows with the pairs. Lower bounds: a is at least the device's launch; the device's peak; and
@@ -19,6 +32,8 @@
 #include <stdint.h>
 
 #include "models/base/diagnostics.h"
+#include "models/cost/mechanisms.h"
+#include "models/cost/tile_schedule.h"
 #include "models/input/device.h"
 
 struct kernel_terms {
@@ -31,13 +46,18 @@ struct kernel_terms {
 /* What a profile may lack, from the outside in. */
 enum kernel_lack { LACKS_NOTHING, LACKS_KERNEL, LACKS_PASS, LACKS_DTYPE, LACKS_HEAD_DIM };
 
+struct kernel_fit_masks {
+    struct kernel_terms full, causal;
+};
+
 struct kernel_fit {
     const struct device *device;
     const struct attention_table *table;
-    double flops_per_pair;   /* of one head, by the convention of rates: 4 d, 10 d backward */
-    double peak_flops_per_s; /* no block is faster than this; 0: no bound */
-    struct kernel_terms full, causal;
-    enum kernel_lack lack; /* why there is no fit; the rest is then zero */
+    double flops_per_pair;               /* of one head, by the convention of rates: 4 d, 10 d backward */
+    double fastest_full, fastest_causal; /* FLOP/s that no block of the mask exceeds; 0: no bound */
+    struct kernel_fit_masks fitted;
+    struct kernel_fit_masks level; /* as if slots always ended together: for predictions without waves */
+    enum kernel_lack lack;         /* why there is no fit; the rest is then zero */
 };
 
 /* The fit for `kernel` ("" = the device's default). False with a message naming what there is. */
@@ -48,12 +68,23 @@ bool kernel_fit_init(struct kernel_fit *fit, const struct device *device, const 
  * (0: the whole rectangle is computed). */
 double kernel_fit_seconds(const struct kernel_fit *fit, double heads, double query_rows, double key_rows, double pairs);
 
-/* Seconds of that which pass whatever the shape: what the launch costs, max(a, launch). */
-double kernel_fit_fixed_seconds(const struct kernel_fit *fit, double heads, double query_rows, double key_rows,
-                                double pairs, int edges);
+/* A block as a kernel sees it. */
+struct kernel_block {
+    double heads;                /* query heads x batch */
+    double query_rows, key_rows; /* of each */
+    double pairs;                /* visible ones of a head; 0: the whole rectangle is computed */
+    int edges;                   /* slanting edges of what is seen: 1 is causal */
+    mechanism_set without;       /* edges, waves and launch may be left out */
+    struct tile_memo *memo;      /* of blocks asked before; NULL: none */
+};
 
-/* kernel_fit_seconds where what is seen has `edges` slanting edges: 1 is causal. */
-double kernel_fit_seconds_edged(const struct kernel_fit *fit, double heads, double query_rows, double key_rows,
-                                double pairs, int edges);
+double kernel_fit_block_seconds(const struct kernel_fit *fit, const struct kernel_block *block);
+
+/* Rows of a tile of the kernel, and how many tiles the device works on at a time. */
+double kernel_fit_tile_rows(const struct kernel_fit *fit);
+double kernel_fit_slots(const struct kernel_fit *fit);
+
+/* Seconds of that which pass whatever the shape: what the launch costs, max(a, launch). */
+double kernel_fit_fixed_seconds(const struct kernel_fit *fit, const struct kernel_block *block);
 
 #endif

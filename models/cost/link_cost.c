@@ -1,4 +1,6 @@
-/* link_cost.c - what a message of some size loses against alpha and the full bandwidth of its links.
+/* link_cost.c - what a message waits before its bytes move, and how fast they can.
+ *
+ * By its channels, by the protocol of the collective that it is a part of, or by a size curve.
  *
  * A size curve gives the whole time of messages of a few sizes, bytes / bandwidth. Between two of them time is linear
  * in size, and so it is from alpha at no bytes to the first point; beyond the last the last bandwidth holds.
@@ -29,11 +31,90 @@ static double curve_seconds(const struct level *level, double alpha_seconds, dou
     }
 }
 
-double cost_message_delay(const struct cost *cost, const struct route *route, uint64_t bytes)
+static struct transfer_cost by_curve(const struct cost *cost, const struct route *route, double bytes)
 {
     const struct level *level = &cost->topology->levels[route->level];
-    double alpha = route->alpha_seconds;
-    if (level->n_curve == 0)
-        return alpha;
-    return fmax(alpha, curve_seconds(level, alpha, (double)bytes) - (double)bytes / level->bytes_per_s);
+    struct transfer_cost result = {.delay_seconds = route->alpha_seconds, .bytes_per_s = route->bytes_per_s};
+    if (level->n_curve > 0 && mechanism_counts(cost->without, MECHANISM_CURVES))
+        result.delay_seconds =
+            fmax(result.delay_seconds, curve_seconds(level, route->alpha_seconds, bytes) - bytes / level->bytes_per_s);
+    return result;
+}
+
+/* Alpha of the route, with `seconds` in place of its outermost level's latency. */
+static double alpha_with(const struct cost *cost, const struct route *route, double seconds)
+{
+    return fmax(0.0, route->alpha_seconds - cost->topology->levels[route->level].latency_seconds) + seconds;
+}
+
+static double share(uint64_t bytes, uint64_t of)
+{
+    return of > bytes ? (double)bytes / (double)of : 1.0;
+}
+
+/* How many messages a channel serves at once: those posted together have channels of their own, while there are. */
+static double load_of(const struct channels *channels, const struct transfer *transfer)
+{
+    return fmax(1.0, ceil(channels->count / share(transfer->bytes, transfer->posted_bytes) / channels->all - 1e-9));
+}
+
+static struct transfer_cost by_channels(const struct cost *cost, const struct route *route,
+                                        const struct transfer *transfer)
+{
+    const struct level *level = &cost->topology->levels[route->level];
+    struct channels channels = channels_of(cost->topology, transfer->communicator, route->level, transfer->bytes);
+    double channel = channels.small ? level->ll_bytes_per_s : level->channel_bytes_per_s;
+    double to_peer = channels.count * channel, to_all = INFINITY;
+    double start = !channels.small && level->channel_seconds > 0 ? level->channel_seconds : level->latency_seconds;
+    enum message_class class = MESSAGE_LONE;
+    if (level->message_bytes_per_s > 0)
+        to_peer = fmin(to_peer, level->message_bytes_per_s);
+    if (level->n_protocols && mechanism_counts(cost->without, MECHANISM_COLLECTIVES)) {
+        const struct protocol *large = &level->protocols[level->n_protocols - 1];
+        to_all = large->bytes_per_s; /* to several peers a rank sends no faster than in a collective */
+        if (transfer->call != CALL_COUNT) {
+            start = channels.small ? level->protocols[0].start_seconds : large->start_seconds;
+            class = channels.small ? MESSAGE_OF_SMALL_COLLECTIVE : MESSAGE_OF_COLLECTIVE;
+        }
+    }
+    double rate = fmin(to_peer * share(transfer->bytes, transfer->peer_bytes),
+                       channels.count * channel / load_of(&channels, transfer));
+    if (transfer->posted_bytes > transfer->peer_bytes)
+        rate = fmin(rate, to_all * share(transfer->bytes, transfer->posted_bytes));
+    return (struct transfer_cost){alpha_with(cost, route, start), fmin(rate, route->bytes_per_s), channels.count,
+                                  class};
+}
+
+/* However the collective is written out, its groups one after the other make the protocol's start and rate. */
+static struct transfer_cost by_protocol(const struct cost *cost, const struct route *route,
+                                        const struct transfer *transfer)
+{
+    const struct level *level = &cost->topology->levels[route->level];
+    double further = transfer->members ? transfer->members - 1.0 : 0.0, least = INFINITY, start = 0.0, rate = 0.0;
+    enum message_class class = MESSAGE_OF_COLLECTIVE;
+    for (size_t i = 0; i < level->n_protocols; i++) {
+        const struct protocol *protocol = &level->protocols[i];
+        double begun = protocol->start_seconds + further * protocol->member_seconds;
+        double seconds = begun + (double)transfer->level_bytes / protocol->bytes_per_s;
+        if (seconds >= least)
+            continue;
+        least = seconds;
+        start = begun;
+        rate = protocol->bytes_per_s;
+        class = i + 1 < level->n_protocols ? MESSAGE_OF_SMALL_COLLECTIVE : MESSAGE_OF_COLLECTIVE;
+    }
+    return (struct transfer_cost){alpha_with(cost, route, start / transfer->rounds),
+                                  fmin(rate * share(transfer->bytes, transfer->posted_bytes), route->bytes_per_s), 0,
+                                  class};
+}
+
+struct transfer_cost cost_transfer(const struct cost *cost, const struct route *route, const struct transfer *transfer)
+{
+    const struct level *level = &cost->topology->levels[route->level];
+    bool is_collective = transfer->call != CALL_COUNT && transfer->call != CALL_ALL_TO_ALL;
+    if (is_collective && level->n_protocols && mechanism_counts(cost->without, MECHANISM_COLLECTIVES))
+        return by_protocol(cost, route, transfer);
+    if (level->channels && mechanism_counts(cost->without, MECHANISM_CHANNELS))
+        return by_channels(cost, route, transfer);
+    return by_curve(cost, route, (double)transfer->bytes);
 }

@@ -1,7 +1,8 @@
 /* data_path.c - finds the shipped data files without a path compiled in, so that a build or an installation can be
  * moved.
  *
- * A data directory holds FOLDER itself (as installed) or models/FOLDER (devices and transformers in the source tree).
+ * A data directory holds FOLDER itself (as installed) or models/FOLDER (devices, transformers and implementations in
+ * the source tree).
  */
 #include "models/input/data_path.h"
 

@@ -1,7 +1,8 @@
-/* data_path.h - where the shipped data files are: the folders devices, transformers, topologies and experiments.
+/* data_path.h - where the shipped data files are: the folders devices, transformers, implementations, topologies and
+ * experiments.
  *
  * Searched in this order: $CPSIM_DATA, the source tree beside the build (when the executable is run from there), the
- * installed share/cpsim beside the executable's bin/. In a source tree the first two folders lie under models/,
+ * installed share/cpsim beside the executable's bin/. In a source tree the first three folders lie under models/,
  * installed they do not; "devices" and "models/devices" name the same folder here, wherever it lies. */
 #ifndef CPSIM_MODELS_INPUT_DATA_PATH_H
 #define CPSIM_MODELS_INPUT_DATA_PATH_H

@@ -21,6 +21,9 @@ struct rate_point {
 
 #define RATE_POINTS_MAX 12 /* of one mask in one table */
 
+/* Whether a kernel's workers stay and fetch tile after tile, or each of its tiles is a block of its own. */
+enum persistence { PERSISTENT_UNKNOWN, PERSISTENT_NO, PERSISTENT_YES };
+
 enum attention_pass { PASS_FORWARD, PASS_BACKWARD, PASS_COUNT };
 
 /* One section [attention KERNEL forward|backward HEAD_DIM [DTYPE]]: a table of rates for one kernel, pass and head dim.
@@ -29,13 +32,16 @@ struct attention_table {
     char kernel[32];
     enum attention_pass pass;
     uint32_t head_dim;
-    uint32_t dtypes;   /* bit i: holds for enum dtype i */
-    int named_dtype;   /* that of the section's name; -1: none */
-    double heads;      /* query heads of the table's runs */
-    double batch;      /* sequences of the table's runs; 0 when `tokens` is given */
-    double tokens;     /* batch * seq_len held constant over the table; 0 when `batch` is given */
-    double rate_scale; /* multiplies every rate: a variant of the device measured at one point */
-    double spread;     /* relative, of measured rates; 0: not known */
+    uint32_t dtypes; /* bit i: holds for enum dtype i */
+    int named_dtype; /* that of the section's name; -1: none */
+    double heads;    /* query heads of the table's runs */
+    double batch;    /* sequences of the table's runs; 0 when `tokens` is given */
+    double tokens;   /* batch * seq_len held constant over the table; 0 when `batch` is given */
+    enum persistence persistent;
+    uint32_t tile_rows; /* of this kernel's tiles; 0: the device's */
+    uint32_t blocks;    /* thread blocks of it that one processor holds at a time */
+    double rate_scale;  /* multiplies every rate: a variant of the device measured at one point */
+    double spread;      /* relative, of measured rates; 0: not known */
     struct rate_point *full, *causal;
     size_t n_full, n_causal;
     int line;

@@ -263,6 +263,8 @@ static const struct key_spec steps_keys[] = {
     SOURCE_KEY,
 };
 
+static const char *const persistent_words[] = {"unknown", "no", "yes", NULL}; /* as enum persistence */
+
 static const struct key_spec attention_keys[] = {
     {.name = "dtype",
      .type = KEY_CUSTOM,
@@ -305,6 +307,29 @@ static const struct key_spec attention_keys[] = {
      .minimum = 0.001,
      .maximum = 1000.0,
      .help = "multiplies the rates: for a device known by those of a relative"},
+    {.name = "persistent",
+     .type = KEY_CHOICE,
+     .offset = offsetof(struct attention_table, persistent),
+     .fallback = "unknown",
+     .choices = persistent_words,
+     .help = "whether its workers stay for all tiles (yes), or each tile is a block of its own (no), so that few SMs "
+             "less may mean a wave more"},
+    {.name = "tile_rows",
+     .form = "a number such as 192",
+     .type = KEY_COUNT32,
+     .offset = offsetof(struct attention_table, tile_rows),
+     .fallback = "",
+     .minimum = 1,
+     .maximum = 1000000,
+     .help = "rows of this kernel's tiles; absent: the device's"},
+    {.name = "blocks",
+     .form = "a number",
+     .type = KEY_COUNT32,
+     .offset = offsetof(struct attention_table, blocks),
+     .fallback = "1",
+     .minimum = 1,
+     .maximum = 32,
+     .help = "tiles that one processor works on at the same time"},
     SPREAD_KEY(struct attention_table, spread, "how far the rates vary, relative: gives predictions an interval"),
     {.name = "full",
      .type = KEY_CUSTOM,

@@ -91,6 +91,26 @@ static bool settle_model(struct experiment *experiment, struct diagnostics *diag
     return ok;
 }
 
+/* --- [schedule] implementation ------------------------------------------------------------------------------------ */
+
+/* Its choices hold where the experiment makes none. */
+static bool settle_implementation(struct experiment *experiment, struct diagnostics *diag)
+{
+    struct diagnostics why;
+    if (!*experiment->implementation_name)
+        return true; /* there is no [schedule], or the key was refused; both reported */
+    diagnostics_init(&why);
+    bool ok = implementation_read(&experiment->implementation, experiment->implementation_name, &why);
+    for (size_t i = 0; i < why.count; i++)
+        COMPLAIN(experiment, diag, "schedule", "implementation", "%s", why.lines[i]);
+    diagnostics_fini(&why);
+    if (!find_entry(experiment, "schedule", "kv_messages"))
+        experiment->split_kv = experiment->implementation.split_kv;
+    if (!find_entry(experiment, "schedule", "gradients"))
+        experiment->gradient_accumulator = !experiment->implementation.gradients_model;
+    return ok;
+}
+
 /* --- between keys ------------------------------------------------------------------------------------------------- */
 
 static bool check_heads(const struct experiment *experiment, struct diagnostics *diag)
@@ -250,11 +270,12 @@ static bool read_document(struct experiment *experiment, const char *const *over
     for (size_t i = 0; experiment_file.sections[i]; i++) {
         const struct section_spec *spec = experiment_file.sections[i];
         const struct ini_section *section = ini_document_section(experiment->document, spec->name);
-        if (section) /* a missing one is reported, its keys need not be */
+        if (section && !spec->aside) /* a missing one is reported, its keys need not be */
             ok &= key_table_read(spec, experiment->document, section, experiment, diag);
     }
     experiment->mask.seq_len = experiment->seq_len;
     ok &= settle_model(experiment, diag);
+    ok &= settle_implementation(experiment, diag);
     ok &= check_heads(experiment, diag);
     bool fits = check_new_tokens(experiment, diag);
     ok &= fits && check_sharding(experiment, diag);
@@ -341,7 +362,7 @@ void experiment_each_value(const struct experiment *experiment,
     char *text = memory_zeroed(size, 1);
     for (size_t i = 0; experiment_file.sections[i]; i++) {
         const struct section_spec *spec = experiment_file.sections[i];
-        for (size_t j = 0; j < spec->n_keys; j++) {
+        for (size_t j = 0; j < spec->n_keys && !spec->aside; j++) {
             if (strcmp(spec->keys[j].name, "preset") == 0)
                 continue; /* its shape follows key by key, under the preset's name, so the values read back as they are
                            */

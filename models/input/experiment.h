@@ -13,6 +13,7 @@
 
 #include "models/base/diagnostics.h"
 #include "models/base/dtype.h"
+#include "models/input/implementation.h"
 
 struct ini_document;
 
@@ -105,6 +106,8 @@ struct experiment {
     uint32_t ring_window;     /* ranks of an inner ring of a double ring; 0: the algorithm's choice */
     uint32_t gather_heads;    /* KV heads gathered at once; 0: one */
     enum inner_kind inner;
+    char implementation_name[200]; /* models/implementations/NAME.ini, or the path of a file */
+    struct implementation implementation;
 
     struct ini_document *document; /* what was written, for experiment_key_line and the report */
 };

@@ -205,6 +205,13 @@ static const struct key_spec schedule_keys[] = {
      .fallback = "all-to-all",
      .choices = inner_words,
      .help = "which ranks of a two-level algorithm are neighbours: those that exchange heads, or those of a ring"},
+    {.name = "implementation",
+     .type = KEY_TEXT,
+     .offset = AT(implementation_name),
+     .size = sizeof((struct experiment *)0)->implementation_name,
+     .fallback = "cpsim",
+     .form = "a name from --list implementations, or a file",
+     .help = "whose way of carrying it out: kernels and passes around attention, messages, the host's time"},
 };
 
 const struct section_spec experiment_model = {.name = "model",
@@ -228,7 +235,7 @@ const struct section_spec experiment_schedule = {.name = "schedule",
                                                  .keys = schedule_keys,
                                                  .n_keys = COUNT_OF(schedule_keys)};
 
-static const struct section_spec *const sections[] = {&experiment_model, &experiment_workload, &experiment_parallel,
-                                                      &experiment_schedule, NULL};
+static const struct section_spec *const sections[] = {&experiment_model,    &experiment_workload,  &experiment_parallel,
+                                                      &experiment_schedule, &experiment_published, NULL};
 
 const struct file_spec experiment_file = {.name = "experiment", .sections = sections};

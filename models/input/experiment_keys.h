@@ -5,5 +5,6 @@
 #include "models/input/key_table.h"
 
 extern const struct section_spec experiment_model, experiment_workload, experiment_parallel, experiment_schedule;
+extern const struct section_spec experiment_published; /* of a struct published (published.h) */
 
 #endif

@@ -175,7 +175,7 @@ bool key_table_owns_override(const struct file_spec *file, const char *text)
 {
     for (size_t k = 0; file->sections[k]; k++) {
         size_t length = strlen(file->sections[k]->name);
-        if (strncmp(text, file->sections[k]->name, length) == 0 &&
+        if (!file->sections[k]->aside && strncmp(text, file->sections[k]->name, length) == 0 &&
             text[length] == (file->sections[k]->named ? ' ' : '.'))
             return true;
     }

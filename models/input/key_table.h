@@ -45,6 +45,7 @@ struct section_spec {
     const char *name; /* "model"; for a section that carries a name, "level" (written [level node]) */
     bool named;       /* [name X]: may stand several times with different X */
     bool required;
+    bool aside;       /* another reader's: known, but neither read nor overridden with the rest of the file */
     const char *help; /* one line */
     const struct key_spec *keys;
     size_t n_keys;
@@ -52,11 +53,13 @@ struct section_spec {
 
 /* One kind of file: its sections. */
 struct file_spec {
-    const char *name;                           /* "experiment", "topology", "device profile", "transformer" */
+    const char
+        *name; /* "experiment", "topology", "device profile", "transformer", "implementation", "file of bounds" */
     const struct section_spec *const *sections; /* NULL-terminated */
 };
 
-extern const struct file_spec experiment_file, topology_file, device_file, transformer_file;
+extern const struct file_spec experiment_file, topology_file, device_file, transformer_file, implementation_file,
+    bounds_file;
 extern const struct file_spec *const file_specs[]; /* all of them, NULL-terminated */
 
 /* Reports unknown and missing sections of `document`. False also when the document is incomplete (bad lines, reported

@@ -2,5 +2,5 @@
 #include "models/input/key_table.h"
 
 const struct file_spec *const file_specs[] = {
-    &experiment_file, &topology_file, &device_file, &transformer_file, NULL,
+    &experiment_file, &topology_file, &device_file, &transformer_file, &implementation_file, &bounds_file, NULL,
 };

@@ -148,6 +148,18 @@ static uint64_t push_walk(struct route *route, const struct level *level, const 
     return hops;
 }
 
+uint32_t topology_level_between(const struct topology *topology, uint64_t a, uint64_t b)
+{
+    uint32_t outermost = 0;
+    for (uint32_t k = 0; k < topology->n_levels; k++) {
+        if (a != b)
+            outermost = k;
+        a /= topology->levels[k].size;
+        b /= topology->levels[k].size;
+    }
+    return outermost;
+}
+
 /* The level whose switch a GPU's port into level k hangs on, or -1 when the port sits on the GPU itself. */
 static int switch_below(const struct topology *topology, uint32_t k)
 {

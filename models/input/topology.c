@@ -15,6 +15,7 @@
 #include "models/base/memory.h"
 #include "models/input/data_path.h"
 #include "models/input/key_table.h"
+#include "models/input/library_keys.h"
 
 /* --- values of several parts -------------------------------------------------------------------------------------- */
 
@@ -157,6 +158,15 @@ static const struct key_spec cluster_keys[] = {
 
 static const char *const attach_words[] = {"rail", "node", NULL};
 
+static const char *const medium_words[] = {"nvlink", "pcie", "network", NULL}; /* as enum medium */
+
+/* A relative half-width that nine of ten measured times lie within. */
+#define SPREAD_KEY(NAME, MEMBER, HELP)                                                                                 \
+    {                                                                                                                  \
+        .name = NAME, .type = KEY_QUANTITY, .dimension = DIMENSION_NUMBER, .offset = offsetof(struct level, MEMBER),   \
+        .fallback = "0", .minimum = 0, .maximum = 10, .form = "a share such as 0.03", .help = HELP                     \
+    }
+
 static const struct key_spec level_keys[] = {
     {.name = "size",
      .type = KEY_COUNT32,
@@ -209,15 +219,74 @@ static const struct key_spec level_keys[] = {
      .print = print_curve,
      .form = "1 MiB: 30 GB/s, 16 MiB: 70.5 GB/s",
      .help = "rates that lone messages of these sizes reach, latency included; none: latency and bandwidth say all"},
-    {.name = "spread",
-     .type = KEY_QUANTITY,
-     .dimension = DIMENSION_NUMBER,
-     .offset = offsetof(struct level, spread),
+    {.name = "medium",
+     .type = KEY_CHOICE,
+     .offset = offsetof(struct level, medium),
+     .fallback = "nvlink",
+     .choices = medium_words,
+     .form = "nvlink | pcie | network",
+     .help = "what NCCL's limits of a channel's share of a message depend on"},
+    {.name = "channels",
+     .type = KEY_COUNT32,
+     .offset = offsetof(struct level, channels),
      .fallback = "0",
+     .maximum = 64,
+     .form = "a power of two such as 32",
+     .help = "NCCL's p2p channels: messages get few of them until they are large; 0: not modelled"},
+    {.name = "channels_per_peer",
+     .type = KEY_COUNT32,
+     .offset = offsetof(struct level, channels_per_peer),
+     .fallback = "0",
+     .maximum = 64,
+     .form = "a power of two such as 2",
+     .help = "the most that one message gets in a communicator that crosses this level; 0: all"},
+    {.name = "channel_bandwidth",
+     .type = KEY_QUANTITY,
+     .dimension = DIMENSION_RATE,
+     .offset = offsetof(struct level, channel_bytes_per_s),
+     .fallback = "",
+     .minimum = 1e3,
+     .maximum = 1e15,
+     .form = "a rate such as 19 GB/s",
+     .help = "what one channel moves while it sends and receives"},
+    {.name = "channel_latency",
+     .type = KEY_QUANTITY,
+     .dimension = DIMENSION_SECONDS,
+     .offset = offsetof(struct level, channel_seconds),
+     .fallback = "",
      .minimum = 0,
-     .maximum = 10,
-     .form = "a share such as 0.03",
-     .help = "how far messages' times vary, relative: gives predictions an interval"},
+     .maximum = 1,
+     .form = "a time such as 20 us",
+     .help = "instead of latency, for messages beyond the protocol for small ones"},
+    {.name = "ll_bandwidth",
+     .type = KEY_QUANTITY,
+     .dimension = DIMENSION_RATE,
+     .offset = offsetof(struct level, ll_bytes_per_s),
+     .fallback = "",
+     .minimum = 1e3,
+     .maximum = 1e15,
+     .form = "a rate such as 5 GB/s",
+     .help = "a channel's by NCCL's LL protocol, for messages of at most 16 KiB times channels per peer"},
+    {.name = "message_bandwidth",
+     .type = KEY_QUANTITY,
+     .dimension = DIMENSION_RATE,
+     .offset = offsetof(struct level, message_bytes_per_s),
+     .fallback = "",
+     .minimum = 1e3,
+     .maximum = 1e15,
+     .form = "a rate such as 290 GB/s",
+     .help = "the most that one message reaches with all channels"},
+    {.name = "collectives",
+     .type = KEY_CUSTOM,
+     .fallback = "",
+     .parse = library_parse_collectives,
+     .print = library_print_collectives,
+     .form = "12 us + 1.3 us: 140 GB/s, 36 us: 320 GB/s",
+     .help = "protocols, small first: start + per further member: bytes a member sends; the fastest is used"},
+    SPREAD_KEY("spread", spread, "how far messages' times vary, relative: gives predictions an interval"),
+    SPREAD_KEY("collectives_spread", collectives_spread, "the same of collectives; none: as messages"),
+    SPREAD_KEY("small_collectives_spread", small_collectives_spread,
+               "the same where a protocol for small ones is the fastest; none: as other collectives"),
 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
@@ -312,6 +381,8 @@ static bool read_level(struct topology *topology, const struct ini_section *sect
     }
     ok &= check_torus(document, section, level, diag);
     ok &= check_curve(document, section, level, diag);
+    ok &= library_check_channels(document, section, level, diag);
+    ok &= library_check_rates(document, section, level, diag);
     return ok;
 }
 
@@ -424,8 +495,8 @@ void topology_each_value(const struct topology *topology,
         for (size_t i = 0; i < COUNT_OF(level_keys); i++) {
             if (k == 0 && strcmp(level_keys[i].name, "attach") == 0)
                 continue;
-            if (topology->levels[k].spread <= 0 && strcmp(level_keys[i].name, "spread") == 0)
-                continue; /* not known: nothing to record */
+            if (!library_key_is_said(&topology->levels[k], level_keys[i].name))
+                continue;
             key_table_print_value(&level_keys[i], &topology->levels[k], value, sizeof value);
             if (*value)
                 visit(context, section, level_keys[i].name, value);

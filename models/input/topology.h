@@ -56,6 +56,17 @@ struct curve_point {
     double bytes, bytes_per_s;
 };
 
+/* What a communication library takes for a collective by one of its protocols: start + (members - 1) * member + bytes
+ * that a member sends / bytes_per_s. It takes whichever protocol is the fastest. */
+struct protocol {
+    double start_seconds, member_seconds, bytes_per_s;
+};
+
+#define PROTOCOLS_MAX 4
+
+/* What links a level is made of, as far as the library's choices depend on it. */
+enum medium { MEDIUM_NVLINK, MEDIUM_PCIE, MEDIUM_NETWORK };
+
 struct level {
     char name[40]; /* also the link class's name in reports */
     uint32_t size; /* members: GPUs at level 0, groups of the level below otherwise */
@@ -67,7 +78,20 @@ struct level {
     bool half_duplex;
     struct curve_point *curve; /* ascending in bytes; NULL: alpha-beta alone */
     size_t n_curve;
-    double spread; /* relative, of measured message times; 0: not known */
+    /* How NCCL splits a message (models/cost/channels.h); channels 0: not said. */
+    enum medium medium;
+    uint32_t channels;                        /* of a communicator that crosses this level and no outer one */
+    uint32_t channels_per_peer;               /* at most so many for one message; 0: all */
+    double channel_bytes_per_s;               /* of one that sends and receives */
+    double channel_seconds;                   /* start-up by the protocol for large messages; 0: latency_seconds */
+    double ll_bytes_per_s;                    /* a channel's by the protocol for small ones; 0: there is none */
+    double message_bytes_per_s;               /* of one message, however many channels it has; 0: any */
+    struct protocol protocols[PROTOCOLS_MAX]; /* of collectives, for small ones first; none: not said */
+    size_t n_protocols;
+    /* Relative, of measured times; 0: not known. */
+    double spread;                   /* of messages, and of what follows where that is not known */
+    double collectives_spread;       /* of messages of collectives */
+    double small_collectives_spread; /* of those that a protocol for small ones carries */
     int line;
 };
 
@@ -132,6 +156,9 @@ void route_fini(struct route *route);
  * none. */
 bool topology_route(const struct topology *topology, uint64_t from, uint64_t to, struct route *route,
                     struct diagnostics *diag);
+
+/* The outermost level at which two GPUs differ: that of the route between them. 0 when they are the same. */
+uint32_t topology_level_between(const struct topology *topology, uint64_t a, uint64_t b);
 
 void topology_each_value(const struct topology *topology,
                          void (*visit)(void *context, const char *section, const char *key, const char *value),

@@ -210,11 +210,238 @@ static void the_topology_chooses_the_kernel(void **state)
     setting_fini(&setting);
 }
 
+/* --- mechanisms and implementations ----------------------------------------------------------------------------------
+ */
+
+/* 4 rows of 8 heads of 64 in 2 sequences: 64 rows by the LSE, 4096 elements of O. */
+static void an_implementation_has_passes_of_its_own(void **state)
+{
+    (void)state;
+    struct setting setting;
+    struct diagnostics diag;
+    assert_true(setting_init(&setting, "toy", MASK_CAUSAL, &diag));
+    setting.device.launch_seconds = 1e-6;
+    struct program *program = &setting.program;
+    const struct lanes lanes = setting.schedule.lanes;
+    uint32_t partial = plain_buffer(program, lanes, "partial", TENSOR_PARTIAL, DTYPE_BF16, ROLE_WORKSPACE, 4, 4000);
+    uint32_t sum = plain_buffer(program, lanes, "state", TENSOR_STATE, DTYPE_FP32, ROLE_ACCUMULATOR, 8, 16000);
+    uint32_t block = plain_buffer(program, lanes, "dkv block", TENSOR_DKV, DTYPE_BF16, ROLE_WORKSPACE, 10, 1000);
+    uint32_t total = plain_buffer(program, lanes, "dkv", TENSOR_DKV, DTYPE_FP32, ROLE_ACCUMULATOR, 20, 4000);
+    struct passes *steps = setting.experiment.implementation.steps;
+    steps[IMPLEMENTATION_MERGE_FIRST] = (struct passes){true, 1, 6, 0};
+    steps[IMPLEMENTATION_MERGE] = (struct passes){true, 1, 10, 12};
+    steps[IMPLEMENTATION_MERGE_PART] = (struct passes){true, 3, 18, 20};
+    steps[IMPLEMENTATION_DELTA] = (struct passes){.given = true};
+    steps[IMPLEMENTATION_ADD_DKV] = (struct passes){true, 2, 10, 0};
+
+    struct op merge = {.kind = OP_MERGE, .lanes = lanes, .q = {0, 0, 8}};
+    assert_near(seconds(&setting, merge, &partial, 1, &sum, 1), 1e-6 + 6 * 8192 / 1e12);
+    assert_near(seconds(&setting, merge, (uint32_t[]){partial, sum}, 2, &sum, 1), 1e-6 + (10 * 8192 + 12 * 128) / 1e12);
+    merge.q.count = 4;
+    assert_near(seconds(&setting, merge, (uint32_t[]){partial, sum}, 2, &sum, 1), 3e-6 + (18 * 4096 + 20 * 64) / 1e12);
+    const struct op delta = {.kind = OP_DELTA, .lanes = lanes, .q = {0, 0, 4}};
+    assert_true(seconds(&setting, delta, &partial, 1, &block, 1) == 0);
+    /* K and V of 5 rows of 2 heads of 64 in 2 sequences. */
+    const struct op add = {.kind = OP_ACCUMULATE, .lanes = lanes, .q = {0, 0, 1}, .k = {0, 0, 5}};
+    assert_near(seconds(&setting, add, (uint32_t[]){block, total}, 2, &total, 1), 2e-6 + 10 * 2 * 5 * 4 * 64 / 1e12);
+
+    setting.cost.without = 1U << MECHANISM_STEPS;
+    assert_near(seconds(&setting, merge, (uint32_t[]){partial, sum}, 2, &sum, 1), 3e-6);
+    setting.cost.without = 1U << MECHANISM_LAUNCH;
+    assert_near(seconds(&setting, merge, (uint32_t[]){partial, sum}, 2, &sum, 1), (18 * 4096 + 20 * 64) / 1e12);
+    setting.cost.without = 1U << MECHANISM_IMPLEMENTATION;
+    assert_near(seconds(&setting, merge, (uint32_t[]){partial, sum}, 2, &sum, 1), 1e-6 + (4000 + 2 * 8000) / 1e12);
+    setting.cost.without |= 1U << MECHANISM_STEPS;
+    assert_near(seconds(&setting, merge, (uint32_t[]){partial, sum}, 2, &sum, 1), 1e-6);
+    setting_fini(&setting);
+}
+
+static void copies_around_attention_are_added_to_it(void **state)
+{
+    (void)state;
+    struct setting setting;
+    struct diagnostics diag;
+    assert_true(setting_init(&setting, "toy", MASK_CAUSAL, &diag));
+    setting.device.launch_seconds = 1e-6;
+    const struct op op = {
+        .kind = OP_ATTEND, .lanes = setting.schedule.lanes, .q = {0, 0, 4}, .k = {2, 0, 3}, .pairs = 12};
+    double alone = seconds(&setting, op, NULL, 0, NULL, 0);
+    setting.experiment.implementation.steps[IMPLEMENTATION_ATTEND] = (struct passes){true, 5, 10, 12};
+    setting.experiment.implementation.steps[IMPLEMENTATION_ATTEND_KEYS] = (struct passes){true, 2, 4, 0};
+    setting.experiment.implementation.steps[IMPLEMENTATION_ATTEND_BACKWARD] = (struct passes){true, 100, 100, 100};
+    assert_near(seconds(&setting, op, NULL, 0, NULL, 0),
+                alone + 7e-6 + (10 * 4 * 16 * 64 + 12 * 4 * 16 + 4 * 2 * 3 * 4 * 64) / 1e12);
+    setting_fini(&setting);
+}
+
+/* 16 heads of 256 rows in tiles of 128: 32 tiles on 8 SMs are 4 waves; on 7, 5. */
+static void few_sms_less_may_be_a_wave_more(void **state)
+{
+    (void)state;
+    struct setting setting;
+    struct diagnostics diag;
+    assert_true(setting_init(&setting, "toy", MASK_FULL, &diag));
+    setting.device.processors = 8;
+    setting.device.tile_rows = 128;
+    struct op op = {
+        .kind = OP_ATTEND, .lanes = setting.schedule.lanes, .q = {0, 0, 256}, .k = {1, 0, 256}, .pairs = 65536};
+    struct attention_table *table = &setting.device.tables[0];
+    assert_int_equal(table->pass, PASS_FORWARD);
+    static const enum persistence persistences[] = {PERSISTENT_UNKNOWN, PERSISTENT_YES, PERSISTENT_NO};
+    for (int p = 0; p < 3; p++) {
+        table->persistent = persistences[p];
+        bool waves = persistences[p] == PERSISTENT_NO;
+        assert_true(cost_sms_share(&setting.cost, &op, 0) == 0);
+        assert_near(cost_sms_share(&setting.cost, &op, 1), waves ? 1 - 4.0 / 5 : 1.0 / 8);
+        assert_near(cost_sms_share(&setting.cost, &op, 2), waves ? 1 - 4.0 / 6 : 2.0 / 8);
+        assert_near(cost_sms_share(&setting.cost, &op, 4), 0.5);
+        assert_near(cost_sms_share(&setting.cost, &op, 99), waves ? 1 - 4.0 / 32 : 7.0 / 8); /* one is left */
+    }
+    op.pairs = 40000; /* tiles of all sizes: no waves to speak of */
+    assert_near(cost_sms_share(&setting.cost, &op, 1), 1.0 / 8);
+    op.kind = OP_MERGE;
+    assert_true(cost_sms_share(&setting.cost, &op, 4) == 0);
+    op.kind = OP_ATTEND;
+    setting.cost.without = 1U << MECHANISM_SMS;
+    assert_true(cost_sms_share(&setting.cost, &op, 4) == 0);
+    setting_fini(&setting);
+}
+
+/* Two heads of 128 x 2 query rows: 4 tiles on 8 SMs, on 3, on 1 with 2 tiles each, ...; the last wave is one of so many
+ * of equal tiles, and its tile the longest under a mask, here 2 w of a mean w. */
+static void attention_leaves_no_sm_until_its_last_wave(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t processors, at_once, waves;
+    } cases[] = {{8, 1, 1}, {4, 1, 1}, {3, 1, 2}, {1, 1, 4}, {1, 2, 2}, {2, 2, 1}};
+    struct setting setting;
+    struct diagnostics diag;
+    assert_true(setting_init(&setting, "toy", MASK_FULL, &diag));
+    struct attention_table *table = &setting.device.tables[0];
+    setting.device.tile_rows = 128;
+    struct op op = {.kind = OP_ATTEND, .lanes = setting.schedule.lanes, .q = {0, 0, 256}, .k = {1, 0, 256}};
+    op.lanes.heads = 2;
+    op.lanes.items = 1;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setting.device.processors = cases[i].processors;
+        table->blocks = cases[i].at_once;
+        for (uint32_t longest = 1; longest <= 2; longest++) {
+            op.pairs = 256 * 256 / longest;
+            table->persistent = PERSISTENT_YES;
+            double seconds = cost_op_seconds(&setting.cost, &setting.program, &op);
+            assert_near(cost_fill_seconds(&setting.cost, &setting.program, &op), seconds);
+            table->persistent = PERSISTENT_NO;
+            seconds = cost_op_seconds(&setting.cost, &setting.program, &op);
+            double work = seconds - cost_op_fixed_seconds(&setting.cost, &setting.program, &op);
+            double fill = cost_fill_seconds(&setting.cost, &setting.program, &op);
+            if (cases[i].waves <= longest)
+                assert_true(fill == 0);
+            else
+                assert_near(fill, seconds - work * longest / cases[i].waves);
+        }
+    }
+    setting.device.processors = 1;
+    table->persistent = PERSISTENT_YES;
+    struct implementation *implementation = &setting.experiment.implementation;
+    implementation->steps[IMPLEMENTATION_ATTEND] = (struct passes){true, 1, 4, 0};
+    assert_true(cost_fill_seconds(&setting.cost, &setting.program, &op) == 0); /* its copies come first */
+    op.kind = OP_MERGE;
+    assert_true(cost_fill_seconds(&setting.cost, &setting.program, &op) == 0);
+    setting_fini(&setting);
+}
+
+static void transfers_wait_where_the_implementation_lets_them(void **state)
+{
+    (void)state;
+    struct setting setting;
+    struct diagnostics diag;
+    assert_true(setting_init(&setting, "toy", MASK_FULL, &diag));
+    struct implementation *implementation = &setting.experiment.implementation;
+    assert_false(cost_waits(&setting.cost));
+    implementation->waits = true;
+    assert_true(cost_waits(&setting.cost));
+    implementation->fixed_sms = true; /* copy engines */
+    assert_false(cost_waits(&setting.cost));
+    implementation->sms = 4;
+    assert_true(cost_waits(&setting.cost));
+    setting.cost.without = 1U << MECHANISM_WAITING;
+    assert_false(cost_waits(&setting.cost));
+    setting_fini(&setting);
+}
+
+static void the_host_pays_for_each_kernel_message_and_call(void **state)
+{
+    (void)state;
+    struct setting setting;
+    struct diagnostics diag;
+    assert_true(setting_init(&setting, "toy", MASK_CAUSAL, &diag));
+    struct program *program = &setting.program;
+    const struct lanes lanes = setting.schedule.lanes;
+    struct implementation *implementation = &setting.experiment.implementation;
+    implementation->host_attention_seconds = 60e-6;
+    implementation->host_kernel_seconds = 8e-6;
+    implementation->host_message_seconds = 10e-6;
+    implementation->steps[IMPLEMENTATION_FINISH] = (struct passes){true, 3, 1, 1};
+    implementation->steps[IMPLEMENTATION_ATTEND] = (struct passes){true, 2, 1, 1};
+    uint32_t buffer = plain_buffer(program, lanes, "o", TENSOR_O, DTYPE_BF16, ROLE_RESIDENT, 4, 4000);
+    const struct op ops[] = {
+        {.kind = OP_ATTEND, .lanes = lanes, .q = {0, 0, 4}, .k = {0, 0, 4}, .pairs = 10},
+        {.kind = OP_FINISH, .lanes = lanes, .q = {0, 0, 4}},
+        {.kind = OP_CAST, .lanes = lanes, .q = {0, 0, 4}},
+        {.kind = OP_SEND, .stream = STREAM_EXCHANGE, .lanes = lanes, .bytes = 100},
+    };
+    static const double expected[] = {60e-6 + 2 * 8e-6, 3 * 8e-6, 8e-6, 10e-6};
+    for (size_t i = 0; i < 4; i++)
+        program_add_op(program, ops[i], &buffer, 1, NULL, 0);
+    for (size_t i = 0; i < 4; i++)
+        assert_near(cost_host_seconds(&setting.cost, program, &program->ops[i]), expected[i]);
+    /* A collective is one call, whatever it is made of. */
+    program_begin_collective(program, CALL_ALL_GATHER, STREAM_EXCHANGE, 1, 0, (uint32_t[]){0}, &buffer, &buffer);
+    uint32_t first = program_add_op(program, ops[3], &buffer, 1, NULL, 0);
+    program_add_op(program, ops[3], &buffer, 1, NULL, 0);
+    program_end_collective(program);
+    assert_near(cost_host_seconds(&setting.cost, program, &program->ops[first]), 10e-6);
+    assert_true(cost_host_seconds(&setting.cost, program, &program->ops[first + 1]) == 0);
+    setting.cost.without = 1U << MECHANISM_LAUNCH;
+    assert_true(cost_host_seconds(&setting.cost, program, &program->ops[0]) == 0);
+    setting_fini(&setting);
+}
+
+static void the_implementation_names_the_kernel_unless_the_topology_does(void **state)
+{
+    (void)state;
+    struct setting setting;
+    struct diagnostics diag;
+    assert_true(setting_init(&setting, "h100-sxm", MASK_CAUSAL, &diag));
+    strcpy(setting.experiment.implementation.kernel, "fa2");
+    assert_true(cost_init(&setting.cost, &setting.device, &setting.topology, &setting.schedule, &diag));
+    assert_string_equal(setting.cost.fit[PASS_FORWARD].table->kernel, "fa2");
+    strcpy(setting.topology.kernel, "cudnn");
+    assert_true(cost_init(&setting.cost, &setting.device, &setting.topology, &setting.schedule, &diag));
+    assert_string_equal(setting.cost.fit[PASS_FORWARD].table->kernel, "cudnn");
+    setting.topology.kernel[0] = '\0';
+    strcpy(setting.experiment.implementation.kernel, "fa4");
+    assert_false(cost_init(&setting.cost, &setting.device, &setting.topology, &setting.schedule, &diag));
+    assert_non_null(strstr(diag.lines[0], "no attention kernel 'fa4' in this profile"));
+    assert_non_null(strstr(diag.lines[0], "unless [cluster] kernel names one"));
+    diagnostics_fini(&diag);
+    setting_fini(&setting);
+}
+
 /* --- messages ----------------------------------------------------------------------------------------------------- */
+
+static double message_delay(const struct cost *cost, const struct route *route, uint64_t bytes)
+{
+    const struct transfer transfer = {.bytes = bytes, .call = CALL_COUNT};
+    const struct transfer_cost result = cost_transfer(cost, route, &transfer);
+    assert_true(result.bytes_per_s == route->bytes_per_s);
+    return result.delay_seconds;
+}
 
 static double message_seconds(const struct cost *cost, const struct route *route, uint64_t bytes)
 {
-    return cost_message_delay(cost, route, bytes) + (double)bytes / route->bytes_per_s;
+    return message_delay(cost, route, bytes) + (double)bytes / route->bytes_per_s;
 }
 
 static void without_a_curve_the_delay_is_alpha(void **state)
@@ -224,8 +451,8 @@ static void without_a_curve_the_delay_is_alpha(void **state)
     topology.levels[0].bytes_per_s = 1e11;
     struct route route = {.alpha_seconds = 3e-6, .bytes_per_s = 1e11};
     const struct cost cost = {.topology = &topology};
-    assert_true(cost_message_delay(&cost, &route, 0) == 3e-6);
-    assert_true(cost_message_delay(&cost, &route, UINT64_C(1) << 40) == 3e-6);
+    assert_true(message_delay(&cost, &route, 0) == 3e-6);
+    assert_true(message_delay(&cost, &route, UINT64_C(1) << 40) == 3e-6);
 }
 
 static struct curve_point nccl_curve[] = {
@@ -288,6 +515,13 @@ int main(void)
         cmocka_unit_test(streaming_operations_take_their_bytes_over_the_memory_bandwidth),
         cmocka_unit_test(a_forward_run_needs_no_backward_rates_and_training_does),
         cmocka_unit_test(the_topology_chooses_the_kernel),
+        cmocka_unit_test(an_implementation_has_passes_of_its_own),
+        cmocka_unit_test(copies_around_attention_are_added_to_it),
+        cmocka_unit_test(few_sms_less_may_be_a_wave_more),
+        cmocka_unit_test(attention_leaves_no_sm_until_its_last_wave),
+        cmocka_unit_test(transfers_wait_where_the_implementation_lets_them),
+        cmocka_unit_test(the_host_pays_for_each_kernel_message_and_call),
+        cmocka_unit_test(the_implementation_names_the_kernel_unless_the_topology_does),
         cmocka_unit_test(without_a_curve_the_delay_is_alpha),
         cmocka_unit_test(a_message_of_a_curve_point_takes_the_time_of_that_point),
         cmocka_unit_test(message_time_never_falls_with_size_nor_below_alpha_and_bandwidth),

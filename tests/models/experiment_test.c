@@ -182,7 +182,8 @@ static void effective_values_read_back_as_the_same_experiment(void **state)
                         "[parallel]\ncp = 8\ntp = 1\ndp = 1\norder = cp,tp,dp\n"
                         "[schedule]\nalgorithm = ring\nsharding = 131072*8\noverlap = yes\nbuffers = 2\n"
                         "kv_block = 0\nskip = compute\nkv_messages = 2\ngradients = fp32\ncollective = ring\n"
-                        "ulysses_degree = 0\nring_window = 0\ngather_heads = 0\ninner = all-to-all\n");
+                        "ulysses_degree = 0\nring_window = 0\ngather_heads = 0\ninner = all-to-all\n"
+                        "implementation = cpsim\n");
     ACCEPTED(first);
     char *second = effective_values();
     experiment_fini(&experiment);

@@ -93,8 +93,8 @@ static void terms_that_made_a_table_are_recovered_from_it(void **state)
         struct kernel_fit fit;
         synthetic_init(&synthetic, (enum attention_pass)pass, full, causal);
         fit_synthetic(&synthetic, &fit);
-        assert_terms(&fit.full, full);
-        assert_terms(&fit.causal, causal);
+        assert_terms(&fit.fitted.full, full);
+        assert_terms(&fit.fitted.causal, causal);
     }
 }
 
@@ -107,9 +107,10 @@ static void a_term_that_would_be_negative_is_zero_and_the_rest_is_fitted_without
     struct kernel_fit fit;
     synthetic_init(&synthetic, PASS_FORWARD, sinking, constant);
     fit_synthetic(&synthetic, &fit);
-    assert_true(fit.full.seconds >= 0 && fit.full.seconds_per_row == 0 && fit.full.seconds_per_pair > 0);
-    assert_true(fit.full.worst_error > 1e-4);
-    assert_terms(&fit.causal, constant);
+    assert_true(fit.fitted.full.seconds >= 0 && fit.fitted.full.seconds_per_row == 0 &&
+                fit.fitted.full.seconds_per_pair > 0);
+    assert_true(fit.fitted.full.worst_error > 1e-4);
+    assert_terms(&fit.fitted.causal, constant);
 }
 
 static void one_point_gives_its_rate_and_one_mask_serves_the_other(void **state)
@@ -121,7 +122,7 @@ static void one_point_gives_its_rate_and_one_mask_serves_the_other(void **state)
     synthetic.table.n_causal = 0;
     synthetic.table.n_full = 1;
     fit_synthetic(&synthetic, &fit);
-    assert_true(fit.full.seconds == 0 && fit.full.seconds_per_row == 0);
+    assert_true(fit.fitted.full.seconds == 0 && fit.fitted.full.seconds_per_row == 0);
     assert_near(kernel_fit_seconds(&fit, 7, 100, 300, 30000), 7 * 30000 * 5e-13, 1e-12);
     assert_near(kernel_fit_seconds(&fit, 7, 100, 300, 0), 7 * 30000 * 5e-13, 1e-12);
     assert_near(kernel_fit_seconds(&fit, 7, 100, 300, 1234), 7 * 1234 * 5e-13, 1e-12);
@@ -240,12 +241,12 @@ static void shipped_tables_are_reproduced_within_bounds(void **state)
             printf("%-14s %-6s %-8s %3u  full %4.1f %% of %zu (a %5.1f us, b %6.3f ns, %5.0f TFLOP/s)  causal %4.1f %% "
                    "of %zu (a %5.1f us, b %6.3f ns, %5.0f TFLOP/s)\n",
                    names[i], table->kernel, table->pass == PASS_FORWARD ? "forward" : "backward", table->head_dim,
-                   100 * full, table->n_full, fit.full.seconds * 1e6, fit.full.seconds_per_row * 1e9,
-                   fit.flops_per_pair / fit.full.seconds_per_pair / 1e12, 100 * causal, table->n_causal,
-                   fit.causal.seconds * 1e6, fit.causal.seconds_per_row * 1e9,
-                   fit.flops_per_pair / fit.causal.seconds_per_pair / 1e12);
-            assert_true(full <= 0.25);
-            assert_true(causal <= 0.25);
+                   100 * full, table->n_full, fit.fitted.full.seconds * 1e6, fit.fitted.full.seconds_per_row * 1e9,
+                   fit.flops_per_pair / fit.fitted.full.seconds_per_pair / 1e12, 100 * causal, table->n_causal,
+                   fit.fitted.causal.seconds * 1e6, fit.fitted.causal.seconds_per_row * 1e9,
+                   fit.flops_per_pair / fit.fitted.causal.seconds_per_pair / 1e12);
+            assert_true(full <= 0.055);
+            assert_true(causal <= 0.055);
         }
         device_fini(&device);
         free(names[i]);
@@ -359,6 +360,104 @@ static void what_a_profile_lacks_is_said_with_what_it_has(void **state)
     device_fini(&device);
 }
 
+/* What Meta measured (Yang et al., arXiv:2411.01783v3, Table 5): 800 and 3200 queries, 32000 keys, 16 heads. */
+static void few_tiles_are_whole_waves(void **state)
+{
+    (void)state;
+    struct device device;
+    read_profile(&device, "h100-sxm");
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    struct kernel_fit fit;
+    assert_true(kernel_fit_init(&fit, &device, "fa3", PASS_FORWARD, DTYPE_BF16, 128, &diag));
+    assert_near(kernel_fit_seconds(&fit, 16, 800, 32000, 0), 414e-6, 0.05);
+    assert_near(kernel_fit_seconds(&fit, 16, 3200, 32000, 0), 1608e-6, 0.05);
+    struct kernel_block block = {16, 3200, 32000, 0, 1, 1U << MECHANISM_WAVES, NULL};
+    assert_near(kernel_fit_block_seconds(&fit, &block), 1608e-6 * 400 / 528, 0.06);
+    device_fini(&device);
+}
+
+/* A table of tiles on slots gives back the terms that made it, whatever its heads; other heads take their own waves. */
+static void waves_of_the_table_are_not_those_of_the_block(void **state)
+{
+    (void)state;
+    const double c = 5e-13, b = 3e-10;
+    struct synthetic synthetic;
+    struct kernel_fit fit;
+    synthetic_init(&synthetic, PASS_FORWARD, free_of_charge, free_of_charge);
+    synthetic.device.processors = 50;
+    synthetic.table.persistent = PERSISTENT_NO;
+    synthetic.table.tile_rows = 128;
+    synthetic.table.blocks = 2;
+    synthetic.table.n_causal = 0;
+    for (int i = 0; i < 6; i++) {
+        double n = synthetic.full[i].seq_len = 512.0 * (1 << i), waves = ceil(64 * n / 128 / 100);
+        synthetic.full[i].flops_per_s = 64 * n * n * 64 * 4 / (waves * 100 * 128 * (b + c * n));
+    }
+    fit_synthetic(&synthetic, &fit);
+    assert_terms(&fit.fitted.full, (struct kernel_terms){.seconds_per_row = b, .seconds_per_pair = c});
+    assert_near(kernel_fit_seconds(&fit, 3, 8192, 8192, 0), 2 * 100 * 128 * (b + c * 8192), 1e-9); /* 192 tiles */
+    assert_near(kernel_fit_seconds(&fit, 4, 8192, 8192, 0), 3 * 100 * 128 * (b + c * 8192), 1e-9);
+}
+
+static double rate(const struct kernel_fit *fit, double rows, bool causal)
+{
+    double pairs = causal ? rows * (rows + 1) / 2 : rows * rows;
+    return 256 * pairs * fit->flops_per_pair / kernel_fit_seconds(fit, 256, rows, rows, pairs);
+}
+
+static void rates_beyond_a_table_are_within_its_spread_of_what_it_leads_to(void **state)
+{
+    (void)state;
+    struct device device;
+    read_profile(&device, "a100-sxm-80gb");
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    struct kernel_fit fit;
+    assert_true(kernel_fit_init(&fit, &device, "fa2", PASS_FORWARD, DTYPE_BF16, 128, &diag));
+    assert_near(rate(&fit, 1 << 20, true), 196.8e12 * 1.07, 1e-6); /* sinking at the end: the best, 7 % of spread */
+    device_fini(&device);
+    read_profile(&device, "h100-sxm");
+    assert_true(kernel_fit_init(&fit, &device, "fa2", PASS_BACKWARD, DTYPE_BF16, 128, &diag));
+    double end = 16384 / (32768 / 334.6e12 - 16384 / 330.4e12); /* still rising: what 1 / rate = c + b / n goes to */
+    assert_true(rate(&fit, 1 << 20, false) > 334.6e12 && rate(&fit, 1 << 20, false) < end * 1.05);
+    device_fini(&device);
+}
+
+static void a_causal_pair_is_no_less_work_than_a_full_one(void **state)
+{
+    (void)state;
+    struct synthetic synthetic;
+    struct kernel_fit fit;
+    synthetic_init(&synthetic, PASS_FORWARD, (struct kernel_terms){.seconds_per_pair = 5e-13},
+                   (struct kernel_terms){.seconds_per_pair = 4e-13});
+    synthetic.table.spread = 0.1;
+    fit_synthetic(&synthetic, &fit);
+    assert_near(fit.fitted.causal.seconds_per_pair, 5e-13 / 1.1, 1e-9);
+}
+
+/* Row by row, so that waves and tiles begun are met. */
+static void shipped_kernels_never_take_less_for_a_row_more(void **state)
+{
+    (void)state;
+    struct device device;
+    read_profile(&device, "h100-sxm");
+    for (size_t t = 0; t < device.n_tables; t++) {
+        struct kernel_fit fit;
+        fit_table(&device, &device.tables[t], &fit);
+        double causal = 0, full = 0;
+        for (double rows = 60; rows <= 4000; rows += 31) {
+            double seconds = kernel_fit_seconds(&fit, 7, rows, rows, rows * (rows + 1) / 2);
+            assert_true(seconds >= causal);
+            causal = seconds;
+            seconds = kernel_fit_seconds(&fit, 7, rows, 5000, 0);
+            assert_true(seconds >= full && seconds >= causal);
+            full = seconds;
+        }
+    }
+    device_fini(&device);
+}
+
 /* An edge costs what causal rows cost beyond full ones, and is never counted beyond the whole rectangle. */
 static void a_second_edge_costs_as_much_as_the_first(void **state)
 {
@@ -367,14 +466,18 @@ static void a_second_edge_costs_as_much_as_the_first(void **state)
     const struct attention_table table = {.pass = PASS_FORWARD};
     const struct kernel_fit fit = {.device = &device,
                                    .table = &table,
-                                   .full = {.seconds_per_row = 1e-7, .seconds_per_pair = 1e-9},
-                                   .causal = {.seconds_per_row = 4e-7, .seconds_per_pair = 1e-9}};
+                                   .fitted = {.full = {.seconds_per_row = 1e-7, .seconds_per_pair = 1e-9},
+                                              .causal = {.seconds_per_row = 4e-7, .seconds_per_pair = 1e-9}}};
     const double edge = 3e-7, pairs = 8192.0 * 2048;
     double one = kernel_fit_seconds(&fit, 64, 8192, 8192, pairs);
-    assert_near(kernel_fit_seconds_edged(&fit, 64, 8192, 8192, pairs, 1), one, 1e-12);
-    assert_near(kernel_fit_seconds_edged(&fit, 64, 8192, 8192, pairs, 2), one + 64 * 8192 * edge, 1e-12);
-    double whole = kernel_fit_seconds(&fit, 64, 8192, 8192, 0);
-    assert_near(kernel_fit_seconds_edged(&fit, 64, 8192, 8192, 8192.0 * 8192 - 1, 2), whole, 1e-12);
+    struct kernel_block block = {64, 8192, 8192, pairs, 1, 0, NULL};
+    assert_near(kernel_fit_block_seconds(&fit, &block), one, 1e-12);
+    block.edges = 2;
+    assert_near(kernel_fit_block_seconds(&fit, &block), one + 64 * 8192 * edge, 1e-12);
+    block.without = 1U << MECHANISM_EDGES; /* then both cost what full rows do */
+    assert_near(kernel_fit_block_seconds(&fit, &block), one - 64 * 8192 * edge, 1e-12);
+    block = (struct kernel_block){64, 8192, 8192, 8192.0 * 8192 - 1, 2, 0, NULL};
+    assert_near(kernel_fit_block_seconds(&fit, &block), kernel_fit_seconds(&fit, 64, 8192, 8192, 0), 1e-12);
 }
 
 int main(void)
@@ -392,6 +495,11 @@ int main(void)
         cmocka_unit_test(toy_computes_pairs_and_nothing_else),
         cmocka_unit_test(what_a_profile_lacks_is_said_with_what_it_has),
         cmocka_unit_test(a_second_edge_costs_as_much_as_the_first),
+        cmocka_unit_test(few_tiles_are_whole_waves),
+        cmocka_unit_test(waves_of_the_table_are_not_those_of_the_block),
+        cmocka_unit_test(rates_beyond_a_table_are_within_its_spread_of_what_it_leads_to),
+        cmocka_unit_test(a_causal_pair_is_no_less_work_than_a_full_one),
+        cmocka_unit_test(shipped_kernels_never_take_less_for_a_row_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

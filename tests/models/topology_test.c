@@ -209,6 +209,54 @@ static void a_curve_ascends_and_stays_within_the_bandwidth(void **state)
     }
 }
 
+static void what_a_library_makes_of_links_is_read(void **state)
+{
+    (void)state;
+    struct topology t;
+    read_text(&t, NODE "size = 2\nkind = mesh\n" LINK
+                       "medium = network\nchannels = 16\nchannels_per_peer = 2\nchannel_bandwidth = 0.2 GB/s\n"
+                       "channel_latency = 5 us\nll_bandwidth = 50 MB/s\nmessage_bandwidth = 0.7 GB/s\n"
+                       "collectives = 12 us + 1.5 us: 0.4 GB/s,36us:1 GB/s\n");
+    const struct level *level = &t.levels[0];
+    assert_int_equal(level->medium, MEDIUM_NETWORK);
+    assert_int_equal(level->channels, 16);
+    assert_int_equal(level->channels_per_peer, 2);
+    assert_true(level->channel_bytes_per_s == 0.2e9 && level->ll_bytes_per_s == 50e6);
+    assert_true(level->channel_seconds == 5e-6 && level->message_bytes_per_s == 0.7e9);
+    assert_int_equal(level->n_protocols, 2);
+    assert_true(level->protocols[0].start_seconds == 12e-6 && level->protocols[0].member_seconds == 1.5e-6);
+    assert_true(level->protocols[0].bytes_per_s == 0.4e9 && level->protocols[1].bytes_per_s == 1e9);
+    assert_true(level->protocols[1].start_seconds == 36e-6 && level->protocols[1].member_seconds == 0);
+    topology_fini(&t);
+}
+
+static void what_a_library_cannot_make_of_links_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *lines, *message;
+    } cases[] = {
+        {"channels = 24\nchannel_bandwidth = 1 MB/s", "'channels' is 24, expected a power of two"},
+        {"channels = 16", "'channels' without 'channel_bandwidth', expected both"},
+        {"ll_bandwidth = 1 MB/s", "'ll_bandwidth' has no effect without 'channels', expected both"},
+        {"medium = network", "'medium' has no effect without 'channels', expected both"},
+        {"collectives = 1 us: 2 GB/s", "'collectives' is 2 GB/s, expected at most the bandwidth, 1 GB/s"},
+        {"collectives = 1 us: 0.5 GB/s, 2 us: 0.4 GB/s",
+         "'collectives' is '1 us: 0.5 GB/s, 2 us: 0.4 GB/s', expected rates in ascending order, the protocol for small "
+         "collectives first"},
+        {"collectives = 1 us", "'collectives' is '1 us', expected up to 4 protocols such as 12 us + 1.3 us: 140 GB/s, "
+                               "36 us: 320 GB/s"},
+        {"collectives = 1 us +: 1 GB/s", "'collectives' is '1 us +: 1 GB/s', expected up to 4 protocols such as "
+                                         "12 us + 1.3 us: 140 GB/s, 36 us: 320 GB/s"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[300], message[300];
+        snprintf(text, sizeof text, NODE "size = 2\nkind = mesh\n" LINK "%s\n", cases[i].lines);
+        snprintf(message, sizeof message, "t.ini:8: %s\n", cases[i].message);
+        assert_refused(text, message);
+    }
+}
+
 static void a_level_name_is_a_plain_word(void **state)
 {
     (void)state;
@@ -249,6 +297,8 @@ static void every_effective_value_is_listed_and_reads_back(void **state)
     (void)state;
     struct topology t, again;
     read_text(&t, NODE "size = 2\nkind = switch\nbandwidth = 400 Gb/s\nlatency = 2 us\ncurve = 1 MiB: 30 GB/s\n"
+                       "channels = 8\nchannel_bandwidth = 2 GB/s\nll_bandwidth = 1 GB/s\n"
+                       "collectives = 1 us + 2 us: 5 GB/s\n"
                        "[level pod]\nsize = 6\nkind = torus:3x2\nbandwidth = 1 GB/s\nlatency = 1 ms\n");
     struct listing listing = {0}, second = {0};
     topology_each_value(&t, list_value, &listing);
@@ -256,6 +306,9 @@ static void every_effective_value_is_listed_and_reads_back(void **state)
                         "cluster.device=toy\ncluster.ranks_per_device=1\nlevel node.size=2\nlevel node.kind=switch\n"
                         "level node.bandwidth=50000000000 B/s\nlevel node.latency=2e-06 s\n"
                         "level node.duplex=full\nlevel node.curve=1048576 B: 30000000000 B/s\n"
+                        "level node.medium=nvlink\nlevel node.channels=8\n"
+                        "level node.channel_bandwidth=2000000000 B/s\nlevel node.ll_bandwidth=1000000000 B/s\n"
+                        "level node.collectives=1e-06 s + 2e-06 s: 5000000000 B/s\n"
                         "level pod.size=6\nlevel pod.kind=torus:3x2\nlevel pod.bandwidth=1000000000 B/s\n"
                         "level pod.latency=0.001 s\nlevel pod.attach=rail\nlevel pod.duplex=full\n");
 
@@ -372,6 +425,8 @@ int main(void)
         cmocka_unit_test(all_problems_come_at_once),
         cmocka_unit_test(a_torus_needs_lengths_that_make_its_size),
         cmocka_unit_test(a_curve_ascends_and_stays_within_the_bandwidth),
+        cmocka_unit_test(what_a_library_makes_of_links_is_read),
+        cmocka_unit_test(what_a_library_cannot_make_of_links_is_refused),
         cmocka_unit_test(a_level_name_is_a_plain_word),
         cmocka_unit_test(too_large_a_cluster_is_refused),
         cmocka_unit_test(every_effective_value_is_listed_and_reads_back),

@@ -21,6 +21,8 @@ static void assert_platform(const char *text, const uint64_t (*pairs)[2], size_t
         paths[i] = (struct path){.from = pairs[i][0], .to = pairs[i][1]};
         route_init(&paths[i].route);
         good = good && topology_route(&topology, pairs[i][0], pairs[i][1], &paths[i].route, &diag);
+        paths[i].cost.bytes_per_s = paths[i].route.bytes_per_s;
+        paths[i].opens_lane = true;
     }
     expect_good(good, &diag);
     char *written = NULL;
@@ -87,11 +89,65 @@ static void half_duplex_directions_are_one_link(void **state)
                     "</platform>\n");
 }
 
+/* Two rates between the same GPUs, another between others; a path whose lane is open already adds nothing. */
+static void what_cannot_fill_its_links_has_a_link_that_nobody_shares(void **state)
+{
+    (void)state;
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    struct topology topology;
+    bool good = topology_read_text(&topology, "test",
+                                   "[cluster]\ndevice = toy\n[level node]\nsize = 3\nkind = switch\n"
+                                   "bandwidth = 400 GB/s\nlatency = 1 us\n",
+                                   &diag);
+    struct path paths[] = {
+        {.from = 0, .to = 1, .cost = {1e-6, 76e9}, .opens_lane = true},
+        {.from = 0, .to = 1, .cost = {2e-6, 76e9}},
+        {.from = 0, .to = 1, .cost = {1e-6, 400e9}, .lane = 1, .opens_lane = true},
+        {.from = 1, .to = 2, .cost = {1e-6, 38e9}, .opens_lane = true},
+    };
+    for (size_t i = 0; i < 4; i++) {
+        route_init(&paths[i].route);
+        good = good && topology_route(&topology, paths[i].from, paths[i].to, &paths[i].route, &diag);
+    }
+    expect_good(good, &diag);
+    char *written = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&written, &size);
+    platform_xml_write(&topology, paths, 4, stream);
+    fclose(stream);
+    assert_string_equal(
+        strstr(written, "    <host id=\"gpu0"),
+        "    <host id=\"gpu0\" speed=\"1f\"/>\n"
+        "    <host id=\"gpu1\" speed=\"1f\"/>\n"
+        "    <host id=\"gpu2\" speed=\"1f\"/>\n"
+        "    <host id=\"gpu0.1\" speed=\"1f\"/>\n"
+        "    <link id=\"link0\" bandwidth=\"400000000000Bps\" latency=\"0s\"/>\n"
+        "    <link id=\"link2\" bandwidth=\"400000000000Bps\" latency=\"0s\"/>\n"
+        "    <link id=\"link3\" bandwidth=\"400000000000Bps\" latency=\"0s\"/>\n"
+        "    <link id=\"link5\" bandwidth=\"400000000000Bps\" latency=\"0s\"/>\n"
+        "    <link id=\"alone38000000000\" bandwidth=\"38000000000Bps\" latency=\"0s\" sharing_policy=\"FATPIPE\"/>\n"
+        "    <link id=\"alone76000000000\" bandwidth=\"76000000000Bps\" latency=\"0s\" sharing_policy=\"FATPIPE\"/>\n"
+        "    <route src=\"gpu0\" dst=\"gpu1\" symmetrical=\"NO\">"
+        "<link_ctn id=\"alone76000000000\"/><link_ctn id=\"link0\"/><link_ctn id=\"link3\"/></route>\n"
+        "    <route src=\"gpu0.1\" dst=\"gpu1\" symmetrical=\"NO\"><link_ctn id=\"link0\"/><link_ctn "
+        "id=\"link3\"/></route>\n"
+        "    <route src=\"gpu1\" dst=\"gpu2\" symmetrical=\"NO\">"
+        "<link_ctn id=\"alone38000000000\"/><link_ctn id=\"link2\"/><link_ctn id=\"link5\"/></route>\n"
+        "  </zone>\n"
+        "</platform>\n");
+    free(written);
+    for (size_t i = 0; i < 4; i++)
+        route_fini(&paths[i].route);
+    topology_fini(&topology);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_what_the_paths_use_is_written_and_no_latency),
         cmocka_unit_test(half_duplex_directions_are_one_link),
+        cmocka_unit_test(what_cannot_fill_its_links_has_a_link_that_nobody_shares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,15 +25,23 @@ struct machine {
     struct device device;
 };
 
-/* A cluster of `gpus` in nodes of two, and devices that need a while for a launch. */
+/* A cluster of `gpus` in nodes of two, with or without channels and collectives, and devices that need a while for a
+ * launch. */
 static void machine_init(struct machine *machine, struct dice *dice, uint32_t gpus)
 {
-    char text[400];
+    char text[800];
+    const char *channels =
+        dice_chance(dice, 2) ? "channels = 8\nchannel_bandwidth = 20 MB/s\nll_bandwidth = 9 MB/s\n" : "";
+    const char *network = *channels ? "medium = network\nchannels = 4\nchannels_per_peer = 2\n"
+                                      "channel_bandwidth = 30 MB/s\n"
+                                    : "";
+    const char *collectives = dice_chance(dice, 2) ? "collectives = 3 us + 1 us: 60 MB/s, 9 us: 90 MB/s\n" : "";
     snprintf(text, sizeof text,
              "[cluster]\ndevice = toy\n"
-             "[level node]\nsize = 2\nkind = switch\nbandwidth = %u MB/s\nlatency = 2 us\n"
-             "[level cluster]\nsize = %u\nkind = switch\nattach = rail\nbandwidth = 100 MB/s\nlatency = 5 us\n",
-             100 + dice_below(dice, 900), gpus < 4 ? 2 : (gpus + 1) / 2);
+             "[level node]\nsize = 2\nkind = switch\nbandwidth = %u MB/s\nlatency = 2 us\n%s%s"
+             "[level cluster]\nsize = %u\nkind = switch\nattach = rail\nbandwidth = 100 MB/s\nlatency = 5 us\n%s%s",
+             100 + dice_below(dice, 900), channels, collectives, gpus < 4 ? 2 : (gpus + 1) / 2, network,
+             dice_chance(dice, 2) ? collectives : "");
     struct diagnostics diag;
     diagnostics_init(&diag);
     bool good = topology_read_text(&machine->topology, "test", text, &diag);
@@ -46,6 +54,25 @@ static void machine_init(struct machine *machine, struct dice *dice, uint32_t gp
     machine->device.peak_flops_per_s = 100e12;
     machine->device.transfer_slowdown = dice_chance(dice, 3) ? 0.3 : 0;
     diagnostics_fini(&diag);
+}
+
+/* An implementation whose host, copies and transfers cost something. */
+static struct implementation random_implementation(struct dice *dice)
+{
+    struct implementation i = {.name = "random"};
+    if (dice_chance(dice, 2))
+        return i;
+    for (int step = 0; step < IMPLEMENTATION_STEPS; step++)
+        if (dice_chance(dice, 2))
+            i.steps[step] = (struct passes){true, dice_below(dice, 4), dice_below(dice, 20), dice_below(dice, 40)};
+    i.fixed_sms = dice_chance(dice, 2);
+    i.sms = dice_below(dice, 40);
+    i.synchronizes = dice_chance(dice, 2);
+    i.host_attention_seconds = 1e-6 * dice_below(dice, 3);
+    i.host_kernel_seconds = 1e-6 * dice_below(dice, 3);
+    i.host_message_seconds = 1e-6 * dice_below(dice, 3);
+    i.waits = dice_chance(dice, 2);
+    return i;
 }
 
 static void machine_fini(struct machine *machine)
@@ -168,6 +195,7 @@ static bool try_one(const struct engine_ops *engine, struct dice *dice, const ch
 {
     const struct random_bounds bounds = {.ranks_max = 12, .rows_max = 12, .dtype = DTYPE_BF16};
     struct experiment experiment = random_experiment(dice, algorithm, &bounds);
+    experiment.implementation = random_implementation(dice);
     struct schedule schedule;
     struct diagnostics unused;
     diagnostics_init(&unused);

@@ -17,10 +17,11 @@
 #include "sim/engine.h"
 #include "tests/models/plain_buffer.h"
 
-double cost_message_factor(const struct cost *cost, const struct route *route)
+double cost_message_factor(const struct cost *cost, const struct route *route, enum message_class class)
 {
     (void)cost;
     (void)route;
+    (void)class;
     return 1;
 }
 
@@ -30,16 +31,74 @@ double cost_op_seconds(const struct cost *cost, const struct program *program, c
     return (double)op->pairs * cost->device->launch_seconds;
 }
 
-double cost_op_fixed_seconds(const struct cost *cost, const struct op *op)
+double cost_op_fixed_seconds(const struct cost *cost, const struct program *program, const struct op *op)
 {
+    (void)program;
     return (double)(op->q.count < op->pairs ? op->q.count : op->pairs) * cost->device->launch_seconds;
 }
 
-double cost_message_delay(const struct cost *cost, const struct route *route, uint64_t bytes)
+struct transfer_cost cost_transfer(const struct cost *cost, const struct route *route, const struct transfer *transfer)
 {
     (void)cost;
-    (void)bytes;
-    return route->alpha_seconds;
+    (void)transfer;
+    return (struct transfer_cost){.delay_seconds = route->alpha_seconds, .bytes_per_s = route->bytes_per_s};
+}
+
+/* Of any message, and what each costs an operation: set by the test. */
+static uint32_t scene_sms;
+
+uint32_t cost_message_sms(const struct cost *cost, const struct transfer_cost *transfer)
+{
+    (void)cost;
+    (void)transfer;
+    return scene_sms;
+}
+
+/* Whether messages wait for SMs: set by the test. Attention then leaves none while its pairs beyond its key rows last.
+ */
+static bool scene_waits;
+
+bool cost_waits(const struct cost *cost)
+{
+    (void)cost;
+    return scene_waits;
+}
+
+double cost_fill_seconds(const struct cost *cost, const struct program *program, const struct op *op)
+{
+    (void)program;
+    bool fills = op_is_attention(op) && op->pairs > op->k.count;
+    return fills ? (double)(op->pairs - op->k.count) * cost->device->launch_seconds : 0;
+}
+
+bool cost_has_pair_communicators(const struct cost *cost)
+{
+    (void)cost;
+    return false;
+}
+
+double cost_sms_share(const struct cost *cost, const struct op *op, double sms)
+{
+    return op_is_attention(op) && sms > 0 ? sms / cost->device->processors : 0;
+}
+
+/* Host seconds of any operation: set by the test. */
+static double scene_host_seconds;
+
+double cost_host_seconds(const struct cost *cost, const struct program *program, const struct op *op)
+{
+    (void)cost;
+    (void)program;
+    (void)op;
+    return scene_host_seconds;
+}
+
+static bool scene_synchronizes;
+
+bool cost_synchronizes(const struct cost *cost)
+{
+    (void)cost;
+    return scene_synchronizes;
 }
 
 struct scene {
