@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "cli/summary.h"
+#include "cli/validation_set.h"
 #include "models/base/memory.h"
 #include "models/input/data_path.h"
 #include "models/input/key_table.h"
@@ -41,7 +42,8 @@ static const struct file_spec *recognise(const struct ini_document *document)
 /* The file that a typed name means, whatever its kind. */
 static char *find_file(const char *name, struct diagnostics *diag)
 {
-    static const char *const folders[] = {"topologies", "experiments", "models/devices", "models/transformers"};
+    static const char *const folders[] = {"topologies", "experiments", "models/devices", "models/transformers",
+                                          "models/implementations"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         char *path = data_path_find(folders[i], name);
         if (path)
@@ -52,7 +54,7 @@ static char *find_file(const char *name, struct diagnostics *diag)
     diagnostics_add(
         diag,
         "no file '%s' and nothing of that name among the shipped ones (see cpsim --list topologies, experiments, "
-        "devices or transformers)",
+        "devices, transformers or implementations)",
         name);
     return NULL;
 }
@@ -111,6 +113,26 @@ static bool check_transformer(struct check *check, const char *path, char *summa
     return true;
 }
 
+static bool check_implementation(struct check *check, const char *path, char *summary, size_t size)
+{
+    struct implementation implementation;
+    if (!implementation_read(&implementation, path, check->diag))
+        return false;
+    snprintf(summary, size, "%s, attention by %s, messages over a communicator of the %s", implementation.name,
+             *implementation.kernel ? implementation.kernel : "the device's kernel",
+             implementation.communicator == COMMUNICATOR_PAIR ? "pair" : "group");
+    return true;
+}
+
+static bool check_bounds(struct check *check, const char *path, char *summary, size_t size)
+{
+    struct overall_bounds bounds;
+    if (!overall_bounds_read(&bounds, path, check->diag))
+        return false;
+    snprintf(summary, size, "of what --validate finds in its folder");
+    return true;
+}
+
 static bool check_kind(struct check *check, const struct file_spec *kind, const char *name, const char *path)
 {
     const char **mine = memory_zeroed(check->n_overrides, sizeof *mine);
@@ -130,6 +152,10 @@ static bool check_kind(struct check *check, const struct file_spec *kind, const 
         fine = check_topology(check, path, mine, n_mine, summary, sizeof summary);
     } else if (kind == &device_file) {
         fine = check_device(check, path, summary, sizeof summary);
+    } else if (kind == &implementation_file) {
+        fine = check_implementation(check, path, summary, sizeof summary);
+    } else if (kind == &bounds_file) {
+        fine = check_bounds(check, path, summary, sizeof summary);
     } else {
         fine = check_transformer(check, path, summary, sizeof summary);
     }
@@ -164,6 +190,27 @@ static bool is_pipe(const char *path)
     return stat(path, &status) == 0 && S_ISFIFO(status.st_mode);
 }
 
+/* A file with published measurements is their set, and mostly an experiment beside. */
+static bool check_published(struct check *check, const char *name, const char *path, bool *only)
+{
+    struct diagnostics ignored; /* who reads the file next will say them */
+    diagnostics_init(&ignored);
+    struct ini_document *document = ini_document_read(path, &ignored);
+    diagnostics_fini(&ignored);
+    bool there = document && !document->incomplete && published_is_there(document);
+    *only = there && document->n_sections == 1;
+    ini_document_destroy(document);
+    if (!there)
+        return true;
+    struct validation_set set;
+    bool fine = validation_set_read(&set, path, check->diag);
+    *only = *only || set.published.kind == PUBLISHED_LINKS;
+    if (fine)
+        fprintf(check->stream, "%s: published set, ok: %zu rows, measured on %s\n", name, set.n_rows, set.topology);
+    validation_set_fini(&set);
+    return fine;
+}
+
 static bool check_file(struct check *check, const char *name)
 {
     char *path = find_file(name, check->diag);
@@ -173,8 +220,10 @@ static bool check_file(struct check *check, const char *name)
     if (is_pipe(path)) {
         diagnostics_at(check->diag, path, 0, "a pipe, which can be read only once, expected a file");
     } else {
-        const struct file_spec *kind = find_kind(path, check->diag);
-        fine = kind && check_kind(check, kind, name, path);
+        bool only;
+        fine = check_published(check, name, path, &only);
+        const struct file_spec *kind = only ? NULL : find_kind(path, check->diag);
+        fine &= only || (kind && check_kind(check, kind, name, path));
     }
     free(path);
     return fine;

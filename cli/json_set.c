@@ -38,3 +38,12 @@ json_t *json_text(const char *text)
     free(readable);
     return string;
 }
+
+json_t *json_mechanisms(mechanism_set set)
+{
+    json_t *names = json_array();
+    for (int m = 0; m < MECHANISM_COUNT; m++)
+        if (!mechanism_counts(set, (enum mechanism)m))
+            json_array_append_new(names, json_text(mechanism_name((enum mechanism)m)));
+    return names;
+}

@@ -10,10 +10,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "models/cost/mechanisms.h"
+
 void json_set_real(json_t *object, const char *key, double value);
 void json_set_count(json_t *object, const char *key, uint64_t value);
 void json_set_flag(json_t *object, const char *key, bool value);
 void json_set_text(json_t *object, const char *key, const char *text); /* NULL: "" */
+
+/* The names of a set's mechanisms. */
+json_t *json_mechanisms(mechanism_set set);
 
 /* The text alone, for arrays. */
 json_t *json_text(const char *text);

@@ -93,6 +93,14 @@ static bool list_transports(FILE *stream, struct diagnostics *diag)
     return true;
 }
 
+static bool list_mechanisms(FILE *stream, struct diagnostics *diag)
+{
+    (void)diag;
+    for (int m = 0; m < MECHANISM_COUNT; m++)
+        fprintf(stream, "%-15s %s\n", mechanism_name((enum mechanism)m), mechanism_summary((enum mechanism)m));
+    return true;
+}
+
 static bool list_keys(FILE *stream, struct diagnostics *diag)
 {
     (void)diag;
@@ -170,9 +178,11 @@ static const struct {
     {"algorithms", NULL, list_algorithms},
     {"devices", "models/devices", NULL},
     {"transformers", "models/transformers", NULL},
+    {"implementations", "models/implementations", NULL},
     {"topologies", "topologies", NULL},
     {"experiments", "experiments", NULL},
     {"engines", NULL, list_engines},
+    {"mechanisms", NULL, list_mechanisms},
     {"computes", NULL, list_computes},
     {"transports", NULL, list_transports},
     {"gpus", NULL, list_gpus},

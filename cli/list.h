@@ -8,8 +8,8 @@
 #include "models/base/diagnostics.h"
 
 #define LIST_SUBJECTS                                                                                                  \
-    "algorithms, devices, transformers, topologies, experiments, engines, computes, transports, "                      \
-    "gpus, keys"
+    "algorithms, devices, transformers, topologies, experiments, engines, mechanisms, computes, "                      \
+    "transports, gpus, keys"
 
 bool list_knows(const char *subject);
 

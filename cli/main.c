@@ -13,10 +13,12 @@
 #include "cli/list.h"
 #include "cli/measured.h"
 #include "cli/options.h"
+#include "cli/options_judge.h"
 #include "cli/outputs.h"
 #include "cli/prediction.h"
 #include "cli/progress.h"
 #include "cli/sweep.h"
+#include "cli/validation.h"
 #include "hw/machine.h"
 #include "hw/verify/events.h"
 #include "models/base/memory.h"
@@ -37,6 +39,7 @@ static struct question question_of(const struct options *options)
         .overrides = options->overrides.items,
         .n_overrides = options->overrides.count,
         .engine = options->engine,
+        .without = options->without,
     };
 }
 
@@ -285,6 +288,48 @@ static int compare(const struct options *options, struct diagnostics *diag)
     return exit_status;
 }
 
+/* What sets are made of must not be written over either. */
+static bool spare_sets(const struct options *options, const struct validation_sets *sets, struct diagnostics *diag)
+{
+    bool fine = true;
+    for (size_t i = 0; i < sets->count; i++) {
+        fine &= options_spare_file(options, sets->sets[i].path, diag);
+        fine &= options_spare_file(options, sets->sets[i].rows_path, diag);
+    }
+    if (sets->bounds_path)
+        fine &= options_spare_file(options, sets->bounds_path, diag);
+    return fine;
+}
+
+static int run_validation(struct validation *validation, const struct options *options, struct diagnostics *diag)
+{
+    struct progress progress;
+    progress_init(&progress, stderr, "validating");
+    enum validation_status status =
+        validation_run(validation, options->jobs, progress.stream ? progress_show : NULL, &progress, diag);
+    progress_clear(&progress);
+    if (status == VALIDATION_BAD_INPUT)
+        return EXIT_BAD_INPUT;
+    if (status == VALIDATION_STOPPED)
+        return EXIT_SIGNAL + validation->signal;
+    bool fine = status == VALIDATION_DONE;
+    fine &= outputs_write_validation(options, validation, diag);
+    fine &= validation_check_bounds(validation, diag);
+    return fine ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int validate(const struct options *options, struct diagnostics *diag)
+{
+    const struct row_settings settings = {.engine = options->engine, .without = options->without};
+    struct validation validation;
+    int exit_status = EXIT_BAD_INPUT;
+    if (validation_init(&validation, options->files.items[0], &settings, diag) &&
+        spare_sets(options, &validation.sets, diag))
+        exit_status = run_validation(&validation, options, diag);
+    validation_fini(&validation);
+    return exit_status;
+}
+
 static int run_mode(const struct options *options, struct diagnostics *diag)
 {
     switch (options->mode) {
@@ -306,6 +351,8 @@ static int run_mode(const struct options *options, struct diagnostics *diag)
         return list(options, diag);
     case COMMAND_COMPARE:
         return compare(options, diag);
+    case COMMAND_VALIDATE:
+        return validate(options, diag);
     }
     return EXIT_FAILED;
 }

@@ -21,12 +21,15 @@
 #include "hw/transport.h"
 #include "models/base/memory.h"
 #include "models/input/data_path.h"
+#include "models/input/key_table.h"
 #include "models/input/units.h"
 
 const char *argp_program_version = "cpsim " CPSIM_VERSION;
 
 enum option_key {
     OPTION_SET = 0x100,
+    OPTION_WITHOUT,
+    OPTION_VALIDATE,
     OPTION_SWEEP,
     OPTION_ENGINE,
     OPTION_JSON,
@@ -71,6 +74,8 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "The question:", 1},
     {"set", OPTION_SET, "KEY=VALUE", 0, "Override a key of either file, or add it: section.key=value (repeatable)", 1},
     {"engine", OPTION_ENGINE, "NAME", 0, "simgrid (default) or analytic, which knows no contention: a lower bound", 1},
+    {"without", OPTION_WITHOUT, "MECHANISM", 0,
+     "Leave a mechanism of the cost model out, to see what it is worth (--list mechanisms; repeatable)", 1},
     {NULL, 0, NULL, 0, "Many questions:", 2},
     {"sweep", OPTION_SWEEP, "KEY=V1,V2,...", 0,
      "Predict for every value of section.key; repeated: for every combination, the first key varying slowest. Values "
@@ -78,21 +83,28 @@ static const struct argp_option option_table[] = {
      2},
     {"compare-algorithms", OPTION_COMPARE_ALGORITHMS, NULL, 0,
      "Predict with every algorithm there is, best first, and say why others do not apply (--sweep may vary more)", 2},
-    {"jobs", OPTION_JOBS, "N", 0, "Points of a sweep to run at once (default: one per core); no effect on the result",
+    {"validate", OPTION_VALIDATE, NULL, 0,
+     "Predict every published measurement of the sets in a folder, or of one set, and say how right the predictions "
+     "are",
      2},
+    {"jobs", OPTION_JOBS, "N", 0,
+     "Points of a sweep, rows of a validation to run at once (default: one per core); no effect on the result", 2},
     {NULL, 0, NULL, 0, "Results:", 3},
     {"json", OPTION_JSON, "FILE", 0,
-     "Everything, as schema cpsim.run/1 (of a sweep: cpsim.sweep/1; of --compare: cpsim.compare/1)", 3},
+     "Everything, as schema cpsim.run/1 (of a sweep: cpsim.sweep/1; of --compare: cpsim.compare/1; of "
+     "--validate: cpsim.validation/1)",
+     3},
     {"operations", OPTION_OPERATIONS, NULL, 0, "Also every operation in the JSON, for --compare --plot timelines", 3},
-    {"csv", OPTION_CSV, "FILE", 0, "A row per rank (of a sweep: per point; of --compare: per pair)", 3},
+    {"csv", OPTION_CSV, "FILE", 0,
+     "A row per rank (of a sweep: per point; of --compare: per pair; of --validate: per measurement)", 3},
     {"trace", OPTION_TRACE, "FILE", 0, "Every operation as trace events, for ui.perfetto.dev or chrome://tracing", 3},
     {"plot", OPTION_PLOT, "[KIND=]FILE", 0,
      "Draw to FILE (.png .svg .pdf) with gnuplot, or to the terminal with '-' (repeatable). KIND: timeline (default), "
      "memory, time; of a sweep: scaling; of --compare-algorithms: algorithms (default), scaling; of --compare: scatter "
-     "(default), phases, timelines",
+     "(default), phases, timelines; of --validate: scatter",
      3},
     {"script", OPTION_SCRIPT, "FILE", 0, "Write the plots' gnuplot script to FILE instead of drawing them", 3},
-    {"details", OPTION_DETAILS, NULL, 0, "Full tables: every rank, step and link class", 3},
+    {"details", OPTION_DETAILS, NULL, 0, "Full tables: every rank, step and link class; every measurement", 3},
     {"quiet", OPTION_QUIET, NULL, 0, "No table", 3},
     {NULL, 0, NULL, 0, "Measuring:", 4},
     {"hw", OPTION_HW, NULL, 0,
@@ -166,6 +178,7 @@ static const char forms[] = "TOPOLOGY.ini EXPERIMENT.ini\n"
                             "--events [TOPOLOGY.ini] EXPERIMENT.ini\n"
                             "--compare RUN.json RUN.json...\n"
                             "--compare-algorithms TOPOLOGY.ini EXPERIMENT.ini\n"
+                            "--validate FOLDER\n"
                             "--list algorithms EXPERIMENT.ini\n"
                             "--list WHAT";
 
@@ -185,13 +198,16 @@ static const char description[] =
     "  cpsim dgx-h100-4 llama3-8b-1m --sweep schedule.algorithm=ring,all-gather \\\n"
     "      --sweep 'level cluster.bandwidth=200 Gb/s, 400 Gb/s' --plot -\n"
     "  cpsim dgx-h100-4 llama3-8b-1m --compare-algorithms --plot algorithms.png\n"
+    "  cpsim --validate experiments/published --plot validation.png\n"
     "  cpsim --hw cpu-small\n"
     "  mpirun -n 2 cpsim --hw cpu-small --json measured.json\n"
     "  cpsim --hw cpu-small --set model.dtype=bf16 --compute cuda --serial\n"
     "  cpsim --check my-cluster.ini my-experiment.ini\n"
     "  cpsim --compare predicted.json measured.json --plot scatter.png\n"
     "\n"
-    "Exit status: 0 done; 1 a run or its verification failed or a result could not be written; 2 bad usage or bad "
+    "Exit status: 0 done; 1 a run or its verification failed, a validation was worse than its bounds, or a result "
+    "could "
+    "not be written; 2 bad usage or bad "
     "input. A sweep is done "
     "when at least one of its points ran and each of the others was refused as bad input.\n";
 /* clang-format on */
@@ -250,6 +266,24 @@ static void parse_engine(struct parse_state *state, const char *text)
         state->options->engine = engine;
     else
         diagnostics_add(state->diag, "no engine '%s' (see cpsim --list engines)", text);
+}
+
+static void parse_without(struct parse_state *state, const char *text)
+{
+    enum mechanism mechanism;
+    state->given.without = true;
+    if (mechanism_find(text, &mechanism)) {
+        if (!mechanism_counts(state->options->without, mechanism))
+            diagnostics_add(state->diag, "--without %s is given twice", text);
+        state->options->without |= (mechanism_set)1 << mechanism;
+        return;
+    }
+    const char *names[MECHANISM_COUNT + 1] = {NULL};
+    for (int m = 0; m < MECHANISM_COUNT; m++)
+        names[m] = mechanism_name((enum mechanism)m);
+    char *hint = key_table_suggestion(text, names);
+    diagnostics_add(state->diag, "no mechanism '%s'%s (see cpsim --list mechanisms)", text, hint);
+    free(hint);
 }
 
 static void parse_compute(struct parse_state *state, const char *text)
@@ -320,6 +354,8 @@ static bool *flag_of(struct parse_state *state, int key)
         return &state->given.check;
     case OPTION_COMPARE:
         return &state->given.compare;
+    case OPTION_VALIDATE:
+        return &state->given.validate;
     case OPTION_COMPARE_ALGORITHMS:
         return &state->given.algorithms;
     case OPTION_HW:
@@ -394,6 +430,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *argp_sta
         return 0;
     case OPTION_ENGINE:
         parse_engine(state, argument);
+        return 0;
+    case OPTION_WITHOUT:
+        parse_without(state, argument);
         return 0;
     case OPTION_PLOT:
         parse_plot(state, argument);

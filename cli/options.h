@@ -23,6 +23,7 @@ enum command_mode {
     COMMAND_HARDWARE,
     COMMAND_CALIBRATE,
     COMMAND_COMPARE,
+    COMMAND_VALIDATE,
     COMMAND_EVENTS,
     COMMAND_CHECK,
     COMMAND_LIST
@@ -42,6 +43,7 @@ struct options {
     struct words sweeps;    /* --sweep */
     uint32_t jobs;
     const struct engine_ops *engine;
+    mechanism_set without;
     /* COMMAND_HARDWARE, COMMAND_CALIBRATE */
     struct hardware_settings hardware; /* without the schedule; what is 0, or a device below 0: not given */
     const char *profile;               /* COMMAND_CALIBRATE: the file to write */

@@ -28,6 +28,7 @@ static void forbid_predicting(const struct options *options, const struct given_
     forbid(diag, options->sweeps.count, "--sweep", mode);
     forbid(diag, given->jobs, "--jobs", mode);
     forbid(diag, given->engine, "--engine", mode);
+    forbid(diag, given->without, "--without", mode);
 }
 
 /* Files and tables, which only a run, many or a comparison of them have; --quiet aside. */
@@ -95,6 +96,7 @@ static void judge_hardware(struct options *options, const struct given_options *
         diagnostics_add(diag, "--hw cannot --sweep yet: measure each point by a run of its own, with --set");
     forbid(diag, given->jobs, "--jobs", "--hw");
     forbid(diag, given->engine, "--engine", "--hw");
+    forbid(diag, given->without, "--without", "--hw");
     judge_gpu_options(options, diag);
 }
 
@@ -133,10 +135,27 @@ static void judge_compare(struct options *options, const struct given_options *g
                 diagnostics_add(diag, "'%s' is given twice", options->files.items[i]);
 }
 
+/* Rows state all that they override. */
+static void judge_validation(struct options *options, struct diagnostics *diag)
+{
+    static const char mode[] = "--validate";
+    options->mode = COMMAND_VALIDATE;
+    forbid(diag, options->overrides.count, "--set", mode);
+    forbid(diag, options->sweeps.count, "--sweep", mode);
+    forbid(diag, options->trace, "--trace", mode);
+    forbid(diag, options->operations, "--operations", mode);
+    size_t files = options->files.count;
+    if (files != 1)
+        diagnostics_add(diag, "%zu files given, expected one: a folder of published sets, or one set", files);
+}
+
 static void judge_mode(struct options *options, const struct given_options *given, struct diagnostics *diag)
 {
-    if (given->check + given->events + given->compare + given->hw + given->algorithms + (options->list != NULL) > 1)
-        diagnostics_add(diag, "--check, --events, --compare, --compare-algorithms, --hw and --list exclude each other");
+    if (given->check + given->events + given->compare + given->hw + given->algorithms + given->validate +
+            (options->list != NULL) >
+        1)
+        diagnostics_add(diag, "--check, --events, --compare, --compare-algorithms, --validate, --hw and --list exclude "
+                              "each other");
     if (!given->hw)
         require_hardware(options, given, diag);
     if (!options->profile) {
@@ -166,6 +185,8 @@ static void judge_mode(struct options *options, const struct given_options *give
         judge_hardware(options, given, diag);
     } else if (given->compare) {
         judge_compare(options, given, diag);
+    } else if (given->validate) {
+        judge_validation(options, diag);
     } else if (given->events) {
         options->mode = COMMAND_EVENTS;
         forbid_all_results(options, given, "--events", diag);
@@ -195,16 +216,21 @@ static void judge_mode(struct options *options, const struct given_options *give
 static void judge_plots(struct options *options, struct diagnostics *diag)
 {
     bool algorithms = options->mode == COMMAND_ALGORITHMS, sweep = options->mode == COMMAND_SWEEP || algorithms;
-    bool compare = options->mode == COMMAND_COMPARE;
+    bool compare = options->mode == COMMAND_COMPARE, validate = options->mode == COMMAND_VALIDATE;
     for (size_t i = 0; i < options->n_plots; i++) {
         struct plot_target *target = &options->plots[i];
         if (!target->kind_given)
-            target->kind = algorithms ? PLOT_ALGORITHMS : sweep ? PLOT_SCALING : compare ? PLOT_SCATTER : PLOT_TIMELINE;
+            target->kind = algorithms            ? PLOT_ALGORITHMS
+                           : sweep               ? PLOT_SCALING
+                           : compare || validate ? PLOT_SCATTER
+                                                 : PLOT_TIMELINE;
         bool compares = target->kind == PLOT_SCATTER || target->kind == PLOT_PHASES || target->kind == PLOT_TIMELINES;
         if (compare && !compares)
             diagnostics_add(diag, "a comparison has no %s plot, expected scatter, phases or timelines",
                             plot_kind_name(target->kind));
-        else if (!compare && compares && !sweep)
+        else if (validate && target->kind != PLOT_SCATTER)
+            diagnostics_add(diag, "a validation has no %s plot, expected scatter", plot_kind_name(target->kind));
+        else if (!compare && !validate && compares && !sweep)
             diagnostics_add(diag, "a %s plot needs --compare", plot_kind_name(target->kind));
         else if (target->kind == PLOT_ALGORITHMS && !algorithms)
             diagnostics_add(diag, "an algorithms plot needs --compare-algorithms");
@@ -213,7 +239,7 @@ static void judge_plots(struct options *options, struct diagnostics *diag)
                             plot_kind_name(target->kind));
         else if (sweep && target->kind != PLOT_SCALING && target->kind != PLOT_ALGORITHMS)
             diagnostics_add(diag, "a sweep has no %s plot, expected scaling", plot_kind_name(target->kind));
-        else if (!sweep && !compare && target->kind == PLOT_SCALING)
+        else if (!sweep && !compare && !validate && target->kind == PLOT_SCALING)
             diagnostics_add(diag, "a scaling plot needs --sweep");
     }
     if (options->script && !options->n_plots)
@@ -266,29 +292,49 @@ static bool same_place(const char *a, const char *b)
 static char *input_path(const struct options *options, size_t index)
 {
     const char *name = options->files.items[index];
-    if (options->mode == COMMAND_COMPARE) /* runs, none of which is shipped */
+    if (options->mode == COMMAND_COMPARE || options->mode == COMMAND_VALIDATE) /* nothing of which is shipped */
         return memory_text(name);
     char *path = data_path_find(index + 1 < options->files.count ? "topologies" : "experiments", name);
     return path ? path : memory_text(name);
 }
 
-/* Two results must not go to one place, nor a result over one of the files that were read. */
-static void judge_places(const struct options *options, struct diagnostics *diag)
+/* The files that results go to, and with `terminal_too` standard output; the caller frees the array. */
+static struct place *result_places(const struct options *options, bool terminal_too, size_t *count)
 {
-    size_t capacity = 5 + options->n_plots, count = 0;
-    struct place *places = memory_zeroed(capacity, sizeof *places);
+    struct place *places = memory_zeroed(5 + options->n_plots, sizeof *places);
     const struct place named[] = {
         {"--json", options->json}, {"--csv", options->csv}, {"--trace", options->trace}, {"--script", options->script}};
+    *count = 0;
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
-        if (named[i].path)
-            places[count++] = named[i];
+        if (named[i].path && (terminal_too || !is_stdout(named[i].path)))
+            places[(*count)++] = named[i];
     size_t terminal_plots = 0;
     for (size_t i = 0; i < options->n_plots; i++) {
         bool terminal = is_stdout(options->plots[i].path);
-        if (terminal && (options->script || terminal_plots++ || options->table))
+        if (terminal && (!terminal_too || options->script || terminal_plots++ || options->table))
             continue; /* drawings may follow each other, and the table, in the terminal */
-        places[count++] = (struct place){"--plot", options->plots[i].path};
+        places[(*count)++] = (struct place){"--plot", options->plots[i].path};
     }
+    return places;
+}
+
+bool options_spare_file(const struct options *options, const char *path, struct diagnostics *diag)
+{
+    size_t count;
+    struct place *places = result_places(options, false, &count);
+    bool fine = true;
+    for (size_t i = 0; i < count; i++)
+        if (same_place(places[i].path, path))
+            fine = diagnostics_add(diag, "%s would overwrite '%s', which is read", places[i].option, path);
+    free(places);
+    return fine;
+}
+
+/* Two results must not go to one place, nor a result over one of the files that were read. */
+static void judge_places(const struct options *options, struct diagnostics *diag)
+{
+    size_t count;
+    struct place *places = result_places(options, true, &count);
     if (options->table && count > 0)
         places[count++] = (struct place){"the table", "-"};
     for (size_t i = 0; i < count; i++) {

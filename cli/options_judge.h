@@ -7,10 +7,14 @@
 
 /* Options that were typed and leave no trace in struct options, or not one that differs from a default. */
 struct given_options {
-    bool jobs, engine, check, events, compare, hw, compute, iterations, warmup, ranks, algorithms, gpu, ctas;
+    bool jobs, engine, check, events, compare, hw, compute, iterations, warmup, ranks, algorithms, gpu, ctas, validate,
+        without; /* also of a name that is none */
 };
 
 /* Decides the mode, completes `options` and adds a message for everything that makes no sense. */
 void options_judge(struct options *options, const struct given_options *given, struct diagnostics *diag);
+
+/* Adds a message for every result that would go over the file `path`, which is read though nobody typed it. */
+bool options_spare_file(const struct options *options, const char *path, struct diagnostics *diag);
 
 #endif

@@ -12,15 +12,17 @@
 #include "cli/compare_writers.h"
 #include "cli/plot_algorithms.h"
 #include "cli/plot_style.h"
+#include "cli/plot_validation.h"
 #include "cli/plots.h"
 #include "cli/writers.h"
 
-/* What is written: a run, a sweep or a comparison, by one of the functions below. */
+/* What is written: a run, a sweep, a comparison or a validation, by one of the functions below. */
 struct result {
     const struct options *options;
     const struct prediction *prediction; /* of a run */
     const json_t *sweep;                 /* of a sweep */
     const struct comparison *comparison;
+    const struct validation *validation;
 };
 
 typedef bool write_function(const struct result *result, FILE *stream);
@@ -30,7 +32,9 @@ static bool write_json(const struct result *result, FILE *stream)
     if (result->sweep)
         return json_print(result->sweep, stream);
     const struct prediction *prediction = result->prediction;
-    json_t *json = result->comparison ? compare_to_json(result->comparison) : run_to_json(prediction);
+    json_t *json = result->comparison   ? compare_to_json(result->comparison)
+                   : result->validation ? validation_to_json(result->validation)
+                                        : run_to_json(prediction);
     if (prediction && result->options->operations)
         run_json_add_operations(json, prediction->programs, prediction->placement.cp, &prediction->timeline);
     bool fine = json_print(json, stream);
@@ -42,6 +46,8 @@ static bool write_csv(const struct result *result, FILE *stream)
 {
     if (result->comparison)
         return compare_csv_write(result->comparison, stream);
+    if (result->validation)
+        return validation_csv_write(result->validation, stream);
     return result->sweep ? csv_write_sweep(result->sweep, stream) : csv_write_run(result->prediction, stream);
 }
 
@@ -54,6 +60,8 @@ static bool write_table(const struct result *result, FILE *stream)
 {
     if (result->comparison)
         return compare_table_write(result->comparison, result->options->details, stream);
+    if (result->validation)
+        return validation_table_write(result->validation, result->options->details, stream);
     if (result->options->mode == COMMAND_ALGORITHMS)
         return algorithms_table_write(result->sweep, stream);
     return result->sweep ? sweep_table_write(result->sweep, stream)
@@ -76,6 +84,8 @@ static bool write_plot(const struct result *result, const struct plot_target *ta
 {
     if (result->comparison)
         return plot_script_compare(result->comparison, target, terminal_width(), stream);
+    if (result->validation)
+        return plot_script_validation(result->validation, target, terminal_width(), stream);
     if (target->kind == PLOT_ALGORITHMS)
         return plot_script_algorithms(result->sweep, target, terminal_width(), stream);
     return result->sweep ? plot_script_sweep(result->sweep, target, terminal_width(), stream)
@@ -180,4 +190,10 @@ bool outputs_write_comparison(const struct options *options, const struct compar
                               struct diagnostics *diag)
 {
     return write_all(&(struct result){.options = options, .comparison = comparison}, diag);
+}
+
+bool outputs_write_validation(const struct options *options, const struct validation *validation,
+                              struct diagnostics *diag)
+{
+    return write_all(&(struct result){.options = options, .validation = validation}, diag);
 }

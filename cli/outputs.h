@@ -11,11 +11,14 @@
 #include "cli/compare.h"
 #include "cli/options.h"
 #include "cli/prediction.h"
+#include "cli/validation.h"
 
 /* False, with a message each, when any of them could not be written; the others are written all the same. */
 bool outputs_write_run(const struct options *options, const struct prediction *prediction, struct diagnostics *diag);
 bool outputs_write_sweep(const struct options *options, const json_t *sweep, struct diagnostics *diag);
 bool outputs_write_comparison(const struct options *options, const struct comparison *comparison,
+                              struct diagnostics *diag);
+bool outputs_write_validation(const struct options *options, const struct validation *validation,
                               struct diagnostics *diag);
 
 #endif

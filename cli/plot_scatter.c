@@ -9,16 +9,9 @@
 #include <string.h>
 
 #include "cli/plot_compare.h"
-#include "cli/plot_style.h"
+#include "cli/plot_square.h"
 #include "cli/text_table.h"
 #include "models/base/memory.h"
-
-static const char *const colors[] = {PLOT_BLUE,   PLOT_VERMILLION, PLOT_GREEN, PLOT_ORANGE,
-                                     PLOT_PURPLE, PLOT_SKY,        PLOT_INK,   PLOT_GREY};
-#define N_COLORS (sizeof colors / sizeof *colors)
-static const int points[] = {7, 5, 9, 11, 13, 15};
-#define RATIO_MIN 6 /* of the ends of an axis, so that it has tics */
-#define N_POINTS (sizeof points / sizeof *points)
 
 struct scatter {
     const struct comparison *comparison;
@@ -26,8 +19,8 @@ struct scatter {
     FILE *stream;
     const char **algorithms; /* in the order of their first pair */
     size_t n_algorithms;
-    struct unit unit;
-    double low, high; /* of both axes, in the unit */
+    struct plot_square square;
+    double low, high; /* seconds, of all that is to be seen */
 };
 
 static const char *algorithm_of(const struct compared_pair *pair)
@@ -64,16 +57,14 @@ static void scatter_init(struct scatter *scatter)
         widen(scatter, comparison->pairs[i].subject);
         widen(scatter, comparison->pairs[i].reference);
     }
-    double ratio = scatter->high / scatter->low, margin = fmax(fmax(1.15, pow(ratio, 0.06)), sqrt(RATIO_MIN / ratio));
-    scatter->unit = unit_of_seconds(scatter->high);
-    scatter->low /= scatter->unit.size * margin;
-    scatter->high *= margin / scatter->unit.size;
+    scatter->square = (struct plot_square){.inner = 0.1, .outer = 0.2, .names = {"-20%", "-10%"}};
+    plot_square_range(&scatter->square, scatter->low, scatter->high);
 }
 
 /* x, its low and high, y, its low and high; bounds that are not there are the value itself. */
 static void write_bounds(const struct scatter *scatter, const struct compared_run *run)
 {
-    double unit = scatter->unit.size, low = isnan(run->low) ? run->seconds : fmax(run->low, 1e-3 * run->seconds),
+    double unit = scatter->square.unit.size, low = isnan(run->low) ? run->seconds : fmax(run->low, 1e-3 * run->seconds),
            high = isnan(run->high) ? run->seconds : run->high;
     fprintf(scatter->stream, "%.9g %.9g %.9g", run->seconds / unit, low / unit, high / unit);
 }
@@ -96,85 +87,19 @@ static void write_data(const struct scatter *scatter)
     }
 }
 
-/* Tics at 1, 2 and 5 times the powers of ten; at the powers alone where those would crowd. */
-static void write_axis(const struct scatter *scatter, char axis)
-{
-    static const int steps[] = {1, 2, 5};
-    int n_steps = scatter->high / scatter->low > 1e4 ? 1 : 3;
-    fprintf(scatter->stream, "set logscale %c\nset %crange [%.9g:%.9g]\nset %ctics (", axis, axis, scatter->low,
-            scatter->high, axis);
-    const char *separator = "";
-    for (double power = pow(10, floor(log10(scatter->low))); power <= scatter->high; power *= 10) {
-        for (int i = 0; i < n_steps; i++) {
-            if (steps[i] * power < scatter->low || steps[i] * power > scatter->high)
-                continue;
-            fprintf(scatter->stream, "%s%.9g", separator, steps[i] * power);
-            separator = ", ";
-        }
-    }
-    fputs(")\n", scatter->stream);
-}
-
 static void write_axis_names(const struct scatter *scatter)
 {
-    fprintf(scatter->stream, "set xlabel '%s step (%s)", scatter->comparison->reference_name, scatter->unit.name);
+    fprintf(scatter->stream, "set xlabel '%s step (%s)", scatter->comparison->reference_name,
+            scatter->square.unit.name);
     for (size_t k = 0; k < scatter->n_algorithms && plot_on_terminal(scatter->target); k++)
         plot_terminal_legend_entry(scatter->stream, (char)('A' + k % 26), scatter->algorithms[k]);
-    fprintf(scatter->stream, "'\nset ylabel '%s step (%s)'\n", scatter->comparison->subject_name, scatter->unit.name);
+    fprintf(scatter->stream, "'\nset ylabel '%s step (%s)'\n", scatter->comparison->subject_name,
+            scatter->square.unit.name);
 }
 
 /* ---- a file ---- */
 
-#define LEFT 110
-#define SIDE 900 /* of the panel */
 #define WORST_LISTED 10
-
-static const struct plot_area file_area = {1500, PLOT_HEAD + SIDE + 90};
-
-/* Pixels from the left and from the top, as a position on the screen. */
-static double screen_x(double pixels)
-{
-    return pixels / file_area.width;
-}
-
-static double screen_y(double pixels)
-{
-    return 1 - pixels / file_area.height;
-}
-
-static double clamp(const struct scatter *scatter, double value)
-{
-    return fmin(fmax(value, scatter->low), scatter->high);
-}
-
-/* x, and the edges of the bands, kept inside the frame here: gnuplot cuts a filled corner off wrongly. */
-static void write_bands(const struct scatter *scatter)
-{
-    enum { STEPS = 200 };
-    static const double factors[] = {0.8, 0.9, 1.1, 1.2};
-    fputs("$band << EOD\n", scatter->stream);
-    for (int i = 0; i <= STEPS; i++) {
-        double x = scatter->low * pow(scatter->high / scatter->low, (double)i / STEPS);
-        fprintf(scatter->stream, "%.6g", x);
-        for (size_t k = 0; k < sizeof factors / sizeof *factors; k++)
-            fprintf(scatter->stream, " %.6g", clamp(scatter, factors[k] * x));
-        fputc('\n', scatter->stream);
-    }
-    fputs("EOD\n", scatter->stream);
-}
-
-/* What a band is, at its upper right end: outside the frame, where the line reaches it. */
-static void write_band_names(const struct scatter *scatter)
-{
-    static const struct {
-        double factor;
-        const char *name;
-    } bands[] = {{0.8, "-20%"}, {0.9, "-10%"}};
-    for (int i = 0; i < 2; i++)
-        fprintf(scatter->stream,
-                "set label %d '%s' at first %.9g, first %.9g offset 0.7,0 left textcolor '" PLOT_FAINT "'\n", 10 + i,
-                bands[i].name, scatter->high, bands[i].factor * scatter->high);
-}
 
 /* Beside the panel: the pairs that are furthest off. */
 static void write_worst(const struct scatter *scatter)
@@ -182,9 +107,9 @@ static void write_worst(const struct scatter *scatter)
     const struct comparison *comparison = scatter->comparison;
     if (comparison->n_pairs < 2)
         return;
-    double x = screen_x(LEFT + SIDE + 60);
+    double x = plot_square_x(PLOT_SQUARE_LEFT + PLOT_SQUARE_SIDE + 60);
     fprintf(scatter->stream, "set label 20 'Largest errors' at screen %.6g,%.6g left textcolor '" PLOT_INK "'\n", x,
-            screen_y(PLOT_HEAD + 10));
+            plot_square_y(PLOT_HEAD + 10));
     for (size_t i = 0; i < comparison->n_pairs && i < WORST_LISTED; i++) {
         size_t pair = comparison->by_error[i];
         char *label = plot_pair_label(comparison, pair);
@@ -197,7 +122,7 @@ static void write_worst(const struct scatter *scatter)
         fprintf(scatter->stream, "set label %zu ", 21 + i);
         plot_text(scatter->stream, text);
         fprintf(scatter->stream, " at screen %.6g,%.6g left font ',11' textcolor '" PLOT_FAINT "'\n", x,
-                screen_y(PLOT_HEAD + 40 + 24 * (double)i));
+                plot_square_y(PLOT_HEAD + 40 + 24 * (double)i));
         free(text);
         free(label);
     }
@@ -207,19 +132,15 @@ static void write_file_plot(const struct scatter *scatter)
 {
     FILE *stream = scatter->stream;
     const struct comparison *comparison = scatter->comparison;
-    plot_begin(stream, scatter->target, file_area);
-    plot_titles(stream, scatter->target, file_area, comparison->title, comparison->answer);
-    fprintf(stream,
-            "set lmargin at screen %.6g\nset rmargin at screen %.6g\nset tmargin at screen %.6g\n"
-            "set bmargin at screen %.6g\nset grid x y linecolor '" PLOT_PALE "' linewidth 1 linetype 1\n"
-            "set errorbars 0.5\n",
-            screen_x(LEFT), screen_x(LEFT + SIDE), screen_y(PLOT_HEAD), screen_y(PLOT_HEAD + SIDE));
-    write_axis(scatter, 'x');
-    write_axis(scatter, 'y');
+    plot_begin(stream, scatter->target, plot_square_area);
+    plot_titles(stream, scatter->target, plot_square_area, comparison->title, comparison->answer);
+    plot_square_panel(stream);
+    plot_square_axis(&scatter->square, stream, 'x', false);
+    plot_square_axis(&scatter->square, stream, 'y', false);
     write_axis_names(scatter);
-    write_band_names(scatter);
+    plot_square_band_names(&scatter->square, stream);
     write_worst(scatter);
-    write_bands(scatter);
+    plot_square_band_data(&scatter->square, stream);
     write_data(scatter);
     fputs("plot $band using 1:2:5 with filledcurves fillcolor '#eeeeee' title 'within 20%', \\\n"
           "    $band using 1:3:4 with filledcurves fillcolor '#d9d9d9' title 'within 10%', \\\n"
@@ -227,11 +148,11 @@ static void write_file_plot(const struct scatter *scatter)
           stream);
     double size = comparison->n_pairs > 100 ? 0.8 : 1.2;
     for (size_t k = 0; k < scatter->n_algorithms; k++) {
-        const char *color = colors[k % N_COLORS];
+        const char *color = plot_square_color(k);
         fprintf(stream,
                 ", \\\n    $data%zu using 1:4:2:3:5:6 with xyerrorbars pointtype -1 linecolor '%s' linewidth "
                 "1.2 notitle, \\\n    $data%zu using 1:4 with points pointtype %d pointsize %.9g linecolor '%s' title ",
-                k, color, k, points[k % N_POINTS], size, color);
+                k, color, k, plot_square_point(k), size, color);
         plot_text(stream, *scatter->algorithms[k] ? scatter->algorithms[k] : "pairs");
     }
     fputc('\n', stream);
@@ -256,8 +177,8 @@ static void write_terminal_plot(const struct scatter *scatter, int width)
     plot_begin(stream, scatter->target, area);
     write_terminal_title(scatter, area);
     fputs("unset key\nset tics nomirror out scale 0.5\nset border 3\n", stream);
-    write_axis(scatter, 'x');
-    write_axis(scatter, 'y');
+    plot_square_axis(&scatter->square, stream, 'x', false);
+    plot_square_axis(&scatter->square, stream, 'y', false);
     write_axis_names(scatter);
     write_data(scatter);
     fputs("set samples 200\nplot x with points pointtype '.' notitle", stream);

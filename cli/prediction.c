@@ -88,7 +88,8 @@ static bool report_stray(const char *text, struct diagnostics *diag)
     const struct file_spec *const files[] = {&experiment_file, &topology_file};
     for (size_t f = 0; f < sizeof files / sizeof *files; f++)
         for (size_t i = 0; files[f]->sections[i] && n + 1 < sizeof names / sizeof *names; i++)
-            names[n++] = files[f]->sections[i]->name;
+            if (!files[f]->sections[i]->aside)
+                names[n++] = files[f]->sections[i]->name;
     char *word = memory_format("%.*s", (int)strcspn(text, " .="), text);
     char *hint = key_table_suggestion(word, names);
     diagnostics_add(diag, "--set %s: no such section in a topology or an experiment%s (see cpsim --list keys)", text,
@@ -221,6 +222,7 @@ enum prediction_status prediction_prepare(struct prediction *prediction, const s
         return status;
     bool fine = check_routes(prediction, diag);
     fine &= cost_init(&prediction->cost, &prediction->device, &prediction->topology, &prediction->schedule, diag);
+    prediction->cost.without = question->without;
     return fine ? PREDICTION_DONE : PREDICTION_BAD_INPUT;
 }
 
@@ -316,8 +318,7 @@ void prediction_fini(struct prediction *prediction)
     memset(prediction, 0, sizeof *prediction);
 }
 
-/* One word for a shell: as it is, or between single quotes. */
-static void print_word(FILE *stream, const char *word)
+void question_print_word(FILE *stream, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
     if (*word && word[strspn(word, plain)] == '\0') {
@@ -334,6 +335,13 @@ static void print_word(FILE *stream, const char *word)
     fputc('\'', stream);
 }
 
+void question_print_without(FILE *stream, mechanism_set without)
+{
+    for (int m = 0; m < MECHANISM_COUNT; m++)
+        if (!mechanism_counts(without, (enum mechanism)m))
+            fprintf(stream, " --without %s", mechanism_name((enum mechanism)m));
+}
+
 char *question_command(const struct question *question, const char *const *sweeps, size_t n_sweeps)
 {
     char *text = NULL;
@@ -344,19 +352,20 @@ char *question_command(const struct question *question, const char *const *sweep
     fputs("cpsim", stream);
     if (question->topology_path) {
         fputc(' ', stream);
-        print_word(stream, question->topology_path);
+        question_print_word(stream, question->topology_path);
     }
     fputc(' ', stream);
-    print_word(stream, question->experiment_path);
+    question_print_word(stream, question->experiment_path);
     for (size_t i = 0; i < question->n_overrides; i++) {
         fputs(" --set ", stream);
-        print_word(stream, question->overrides[i]);
+        question_print_word(stream, question->overrides[i]);
     }
     if (question->engine && question->engine != engines[0])
         fprintf(stream, " --engine %s", question->engine->name);
+    question_print_without(stream, question->without);
     for (size_t i = 0; i < n_sweeps; i++) {
         fputs(" --sweep ", stream);
-        print_word(stream, sweeps[i]);
+        question_print_word(stream, sweeps[i]);
     }
     fclose(stream);
     return text;

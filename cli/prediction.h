@@ -3,6 +3,8 @@
 #ifndef CPSIM_CLI_PREDICTION_H
 #define CPSIM_CLI_PREDICTION_H
 
+#include <stdio.h>
+
 #include "models/base/diagnostics.h"
 #include "models/cost/cost.h"
 #include "models/input/device.h"
@@ -20,6 +22,7 @@ struct question {
     const char *const *overrides;                /* "section.key=value" */
     size_t n_overrides;
     const struct engine_ops *engine;
+    mechanism_set without;       /* mechanisms of the cost model that are left out */
     struct diagnostics *lenient; /* see schedule_init; NULL: strict */
     void (*progress)(void *context, double share);
     void *progress_context;
@@ -73,6 +76,12 @@ void prediction_fini(struct prediction *prediction);
 
 /* The command that asks `question`, quoted for a shell; `sweeps` are the arguments of --sweep. The caller frees it. */
 char *question_command(const struct question *question, const char *const *sweeps, size_t n_sweeps);
+
+/* The options of a command that leave these mechanisms out: " --without NAME" each. */
+void question_print_without(FILE *stream, mechanism_set without);
+
+/* One word for a shell: as it is, or between single quotes. */
+void question_print_word(FILE *stream, const char *word);
 
 /* The file that a typed name means: the shipped FOLDER/NAME.ini for a bare name. NULL, with a message, if there is
  * none. The caller frees it. */

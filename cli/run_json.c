@@ -151,6 +151,8 @@ json_t *run_to_json(const struct prediction *prediction)
     json_set_text(json, "cpsim_version", CPSIM_VERSION);
     json_set_text(json, "command", prediction->command);
     json_set_text(engine, "name", measured ? "hardware" : prediction->engine->name);
+    if (prediction->cost.without)
+        json_object_set_new(engine, "without", json_mechanisms(prediction->cost.without));
     json_object_set_new(json, "engine", engine);
     json_object_set_new(json, "topology",
                         measured ? measured_topology_to_json(measured) : topology_to_json(prediction));

@@ -35,7 +35,7 @@ static void help_offers_nothing_that_does_not_exist(void **state)
 {
     (void)state;
     expect_misuse("--frobnicate x.ini", "unrecognized option");
-    expect_misuse("--validate experiments", "unrecognized option");
+    expect_misuse("--verify experiments", "unrecognized option");
     expect_misuse("--sweep", "requires an argument");
 }
 

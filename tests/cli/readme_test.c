@@ -1,4 +1,5 @@
-/* README.md says what the command says: its key reference is the output of `cpsim --list keys`. */
+/* README.md says what the command says: its key reference is the output of `cpsim --list keys`; its tables of
+ * published sets are about those that are shipped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 // clang-format on
 
 #include "cli/key_reference.h"
+#include "models/input/data_path.h"
 #include "tests/cli/command.h"
 
 /* To renew: put the output of `cpsim --list keys` into the block between the two comments. */
@@ -29,6 +31,40 @@ static void the_key_reference_is_the_commands_own(void **state)
     free(readme);
 }
 
+/* Whether the block has a row of a table that begins with this name. */
+static bool has_row(const char *begin, const char *end, const char *name)
+{
+    char *row = memory_format("\n| `%s`", name);
+    const char *found = strstr(begin, row);
+    free(row);
+    return found && found < end;
+}
+
+/* To renew: tests/published/tables --into README.md. */
+static void the_tables_of_sets_name_those_that_are_there(void **state)
+{
+    (void)state;
+    char *readme = file_text(CPSIM_SOURCE_DIR "/README.md");
+    const char *begin = strstr(readme, "<!-- sets: tests/published/tables -->"),
+               *end = strstr(readme, "<!-- end of sets -->");
+    assert_true(begin && end && begin < end);
+    char **names = data_path_list("experiments/published");
+    size_t rows = 0, sets = 0;
+    for (size_t i = 0; names[i]; i++) {
+        if (strcmp(names[i], "bounds") != 0) {
+            sets++;
+            if (!has_row(begin, end, names[i]))
+                fail_msg("README.md has no row of '%s'", names[i]);
+        }
+        free(names[i]);
+    }
+    free(names);
+    for (const char *row = begin; (row = strstr(row, "\n| `")) && row < end; row++)
+        rows++;
+    assert_int_equal(rows, 2 * sets); /* in two tables */
+    free(readme);
+}
+
 static void the_first_screen_shows_the_two_commands(void **state)
 {
     (void)state;
@@ -46,6 +82,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_key_reference_is_the_commands_own),
+        cmocka_unit_test(the_tables_of_sets_name_those_that_are_there),
         cmocka_unit_test(the_first_screen_shows_the_two_commands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
