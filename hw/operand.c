@@ -1,6 +1,9 @@
 /* operand.c - addresses and strides of operands, from the layout of their buffers. */
 #include "hw/operand.h"
 
+#include <stdlib.h>
+
+#include "models/base/memory.h"
 #include "models/schedule/accesses.h"
 
 struct operand operand_of(const struct schedule *schedule, const struct program *program, void *const *memory,
@@ -23,14 +26,33 @@ struct operand operand_of(const struct schedule *schedule, const struct program 
     return operand;
 }
 
-void operands_of(const struct schedule *schedule, const struct program *program, const struct op *op,
-                 void *const *memory, struct operand *operands)
+void operand_list_fill(struct operand_list *list, const struct schedule *schedule, const struct program *program,
+                       const struct op *op, void *const *memory)
 {
+    const size_t count = (size_t)op->n_reads + op->n_writes;
+    if (count > list->capacity) {
+        list->items = memory_resized(list->items, count, sizeof *list->items);
+        list->capacity = count;
+    }
+    struct operand *next = list->items;
     struct access_walk walk;
     struct access access;
     accesses_begin(&walk, schedule, program, op);
     while (accesses_next(&walk, &access))
-        *operands++ = operand_of(schedule, program, memory, access.buffer, access.block, access.lanes);
+        *next++ = operand_of(schedule, program, memory, access.buffer, access.block, access.lanes);
+}
+
+void operand_list_fini(struct operand_list *list)
+{
+    free(list->items);
+    *list = (struct operand_list){NULL, 0};
+}
+
+struct operand operand_part(const struct schedule *schedule, const struct program *program, const struct op *op,
+                            void *const *memory, const struct operand *operand, bool write, const struct buffer *slice)
+{
+    const uint32_t index = write ? *program_writes(program, op) : *program_reads(program, op);
+    return operand_of(schedule, program, memory, index, operand->block, lanes_common(op->lanes, slice->lanes));
 }
 
 const struct operand *operand_find(const struct operand *operands, uint32_t count, enum tensor tensor)

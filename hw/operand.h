@@ -28,9 +28,20 @@ struct operand {
 struct operand operand_of(const struct schedule *schedule, const struct program *program, void *const *memory,
                           uint32_t buffer, struct block block, struct lanes lanes);
 
-/* All of an operation's: `operands` gets its reads, then its writes. */
-void operands_of(const struct schedule *schedule, const struct program *program, const struct op *op,
-                 void *const *memory, struct operand *operands);
+/* All of an operation's: its reads, then its writes. Used for one operation after the other; starts as zeros. */
+struct operand_list {
+    struct operand *items;
+    size_t capacity;
+};
+
+void operand_list_fill(struct operand_list *list, const struct schedule *schedule, const struct program *program,
+                       const struct op *op, void *const *memory);
+void operand_list_fini(struct operand_list *list);
+
+/* Of a layout copy between a whole buffer (what it writes if `write`, else what it reads) and slices of its lanes: the
+ * lanes of the whole, `operand`, that `slice` has. */
+struct operand operand_part(const struct schedule *schedule, const struct program *program, const struct op *op,
+                            void *const *memory, const struct operand *operand, bool write, const struct buffer *slice);
 
 /* The first of a tensor; NULL if there is none. */
 const struct operand *operand_find(const struct operand *operands, uint32_t count, enum tensor tensor);

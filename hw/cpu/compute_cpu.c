@@ -13,9 +13,8 @@
 
 struct compute {
     const struct schedule *schedule;
-    struct attention_keys *keys; /* one for each rank: a call's */
-    struct operand *operands;    /* of the operation that runs */
-    size_t capacity;
+    struct attention_keys *keys;  /* one for each rank: a call's */
+    struct operand_list operands; /* of the operation that runs */
 };
 
 static struct compute *open_cpu(const struct schedule *schedule, uint32_t rank, const struct compute_settings *settings,
@@ -45,7 +44,7 @@ static void close_cpu(struct compute *cpu)
     if (!cpu)
         return;
     free(cpu->keys);
-    free(cpu->operands);
+    operand_list_fini(&cpu->operands);
     free(cpu);
 }
 
@@ -82,16 +81,6 @@ static void fill(struct compute *cpu, void *target, int byte, uint64_t bytes)
 
 /* ---- one operation ---- */
 
-static void find_operands(struct compute *cpu, const struct program *program, const struct op *op, void *const *memory)
-{
-    const size_t count = (size_t)op->n_reads + op->n_writes;
-    if (count > cpu->capacity) {
-        cpu->operands = memory_resized(cpu->operands, count, sizeof *cpu->operands);
-        cpu->capacity = count;
-    }
-    operands_of(cpu->schedule, program, op, memory, cpu->operands);
-}
-
 static void run(struct compute *cpu, const struct program *program, uint32_t index, void *const *memory,
                 const struct between_tiles *between_tiles)
 {
@@ -99,15 +88,15 @@ static void run(struct compute *cpu, const struct program *program, uint32_t ind
     assert(!op_is_message(op));
     if (op->lanes.heads == 0 || op->lanes.items == 0)
         return;
-    find_operands(cpu, program, op, memory);
+    operand_list_fill(&cpu->operands, cpu->schedule, program, op, memory);
     const struct action action = {
         .schedule = cpu->schedule,
         .program = program,
         .op = op,
         .memory = memory,
         .between_tiles = between_tiles,
-        .reads = cpu->operands,
-        .writes = cpu->operands + op->n_reads,
+        .reads = cpu->operands.items,
+        .writes = cpu->operands.items + op->n_reads,
         .keys = cpu->keys,
     };
     if (op->kind == OP_ATTEND)

@@ -16,11 +16,8 @@ static void copy_all(const struct operand *target, const struct operand *source)
 /* The side with one buffer, of the lanes (of query heads) that a slice has. */
 static struct operand part_of_whole(const struct action *action, bool write, const struct buffer *slice)
 {
-    const struct op *op = action->op;
-    const struct operand *whole = write ? action->writes : action->reads;
-    uint32_t index = write ? *program_writes(action->program, op) : *program_reads(action->program, op);
-    return operand_of(action->schedule, action->program, action->memory, index, whole->block,
-                      lanes_common(op->lanes, slice->lanes));
+    return operand_part(action->schedule, action->program, action->op, action->memory,
+                        write ? action->writes : action->reads, write, slice);
 }
 
 static void split_lanes(const struct action *action)

@@ -344,16 +344,6 @@ static const struct queue_ops queues = {
 
 /* ---- one operation ---- */
 
-static void find_operands(struct compute *cuda, const struct program *program, const struct op *op, void *const *memory)
-{
-    const size_t count = (size_t)op->n_reads + op->n_writes;
-    if (count > cuda->operand_capacity) {
-        cuda->operands = memory_resized(cuda->operands, count, sizeof *cuda->operands);
-        cuda->operand_capacity = count;
-    }
-    operands_of(cuda->schedule, program, op, memory, cuda->operands);
-}
-
 static void run(struct compute *cuda, const struct program *program, uint32_t index, void *const *memory,
                 const struct between_tiles *between_tiles)
 {
@@ -362,7 +352,7 @@ static void run(struct compute *cuda, const struct program *program, uint32_t in
     if (op->lanes.heads == 0 || op->lanes.items == 0 || cuda->failure)
         return;
     CUDA_CHECK(cuda, cuda_use(cuda->settings.device), "choosing a GPU");
-    find_operands(cuda, program, op, memory);
+    operand_list_fill(&cuda->operands, cuda->schedule, program, op, memory);
     const struct cuda_action action = {
         .cuda = cuda,
         .program = program,
@@ -370,8 +360,8 @@ static void run(struct compute *cuda, const struct program *program, uint32_t in
         .index = index,
         .memory = memory,
         .stream = cuda->streams[op->stream],
-        .reads = cuda->operands,
-        .writes = cuda->operands + op->n_reads,
+        .reads = cuda->operands.items,
+        .writes = cuda->operands.items + op->n_reads,
     };
     if (op->kind == OP_ATTEND)
         cuda_attend(&action);
@@ -425,7 +415,7 @@ static void close_cuda(struct compute *cuda)
             CUDA_CHECK(cuda, cuda_stream_destroy(cuda->streams[s]), "destroying a stream");
     free(cuda->spares);
     free(cuda->blocks);
-    free(cuda->operands);
+    operand_list_fini(&cuda->operands);
     free(cuda->keys);
     free(cuda->key_blocks);
     free(cuda->failure);

@@ -24,9 +24,8 @@ struct compute {
     } * blocks, *spares; /* in use; given back and kept, for to free memory a device stops */
     size_t n_blocks, block_capacity, n_spares, spare_capacity;
     void *graph;
-    struct operand *operands; /* of the operation that is being queued */
-    size_t operand_capacity;
-    struct cuda_keys *keys; /* of the attention operation that is being queued, and their blocks */
+    struct operand_list operands; /* of the operation that is being queued */
+    struct cuda_keys *keys;       /* of the attention operation that is being queued, and their blocks */
     struct block *key_blocks;
     size_t key_capacity;
     struct cuda_masks *masks;

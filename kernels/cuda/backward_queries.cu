@@ -10,7 +10,7 @@
 //   head dim  64: 128 queries x 64 keys, 128, 128,  64 KiB
 //   head dim 128: 128 queries x 32 keys, 128, 128,  96 KiB
 //   head dim 256:  64 queries x 16 keys, 231, 231,  96 KiB
-#include "kernels/cuda/tile.cuh"
+#include "kernels/cuda/key_tile.cuh"
 
 #include <math.h>
 
@@ -38,15 +38,7 @@ backward_queries(const problem p)
 
     key_walk<shape::COLUMNS> here, next;
     auto load = [&](const key_walk<shape::COLUMNS> &walk, uint32_t stage) {
-        const cuda_keys keys = global_load(&p.keys[walk.buffer]);
-        const uint32_t k = stages + stage * shape::STAGE, there = keys.rows - (uint32_t)walk.column;
-        load_rows<DIM, shape::COLUMNS, shape::THREADS>(
-            k, rows_from(keys.k, keys.strides, (uint64_t)walk.column, tile.item, tile.kv_head, DIM), keys.strides.row,
-            there);
-        load_rows<DIM, shape::COLUMNS, shape::THREADS>(
-            k + tile_bytes<DIM>(shape::COLUMNS),
-            rows_from(keys.v, keys.strides, (uint64_t)walk.column, tile.item, tile.kv_head, DIM), keys.strides.row,
-            there);
+        load_keys<DIM, shape::COLUMNS, shape::THREADS>(p, tile, walk, stages + stage * shape::STAGE);
     };
 
     float sums[DIM / 8][4], lse_log2[2], delta[2];

@@ -42,7 +42,7 @@ static const struct row rows[] = {
     /* Literature: 2 (P-1) KV backward in P messages. The same bytes with gradients = model; here KV and dKV that go
      * together are two messages of one group, 2 (P-1) in P groups: P - 2 more. Literature: P KV + (zigzag) ((r+1) +
      * (P-1-r)/2) Q of memory; that counts the own KV, a resident, once more than here, and no LSE. Contiguous, nothing
-     * is returned before something is computed (te_ring_test.c). */
+     * is returned before something is computed (ring_te_test.c). */
     {"ring-te", "", ZIGZAG | STRIPED, false, ring_sends, te_messages, te_returns, te_return_messages, work_by_queries,
      work_by_queries, steps_of_ring, step_of_ring, te_holds},
     /* In none of the sources: a ring's bytes without the way home, each from its owner and straight back. */

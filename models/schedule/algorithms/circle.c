@@ -16,11 +16,6 @@ struct circle circle_of_groups(const struct schedule *schedule, uint32_t rank)
                            .member = sharding_member_of(&schedule->sharding, rank)};
 }
 
-uint32_t circle_place(const struct circle *circle, uint32_t rank)
-{
-    return circle->joined ? sharding_group_of(&circle->schedule->sharding, rank) : rank;
-}
-
 uint32_t circle_rank(const struct circle *circle, uint32_t place)
 {
     return circle->joined ? sharding_group_rank(&circle->schedule->sharding, place, circle->member) : place;

@@ -19,7 +19,6 @@ struct circle {
 struct circle circle_of_ranks(const struct schedule *schedule);
 struct circle circle_of_groups(const struct schedule *schedule, uint32_t rank);
 
-uint32_t circle_place(const struct circle *circle, uint32_t rank);
 uint32_t circle_rank(const struct circle *circle, uint32_t place);
 uint32_t circle_owner(const struct circle *circle, uint32_t place); /* of blocks */
 
