@@ -125,7 +125,7 @@ static void begin_delay(struct session *session, struct activity send, double be
 {
     struct event event = {.activity = send, .moment = {begin, begin, begin}};
     const struct path *path = &session->plan.paths[plan_path(&session->plan, send)];
-    double factor = cost_message_factor(session->simulation->cost, &path->route, path->cost.class);
+    double factor = cost_message_factor(session->simulation->cost, &path->cost);
     double bytes = (double)plan_op(&session->plan, send)->bytes;
     event.moment.move = now + factor * path->cost.delay_seconds;
     event.moment.end = event.moment.move + factor * bytes / path->cost.bytes_per_s;
@@ -236,17 +236,14 @@ static bool ends(struct session *session, struct event *event)
     uint32_t sms = plan_sms(&session->plan, event->activity);
     uint32_t receiver = execution_receive_of(session->simulation->execution, event->activity).instance;
     if (event->moves) {
-        slowdown_move(slowdown, instance, stream, sms, event->at);
-        slowdown_move(slowdown, receiver, stream, sms, event->at);
+        slowdown_move(slowdown, instance, receiver, stream, sms, event->at);
         event->moves = false;
         event->at = event->moment.end;
         heap_push(&session->heap, *event);
         return false;
     }
-    if (slowdown_counts(slowdown, sms)) {
-        slowdown_stop(slowdown, instance, stream, event->at);
-        slowdown_stop(slowdown, receiver, stream, event->at);
-    }
+    if (slowdown_counts(slowdown, sms))
+        slowdown_stop(slowdown, instance, receiver, stream, event->at);
     return true;
 }
 

@@ -161,11 +161,9 @@ static void transfer(struct session *session, struct worker *worker, struct mome
     moment->move = simgrid_get_clock();
     enum stream stream = (enum stream)op->stream;
     uint32_t sms = plan_sms(&session->plan, send);
-    slowdown_move(&session->slowdown, send.instance, stream, sms, moment->move);
-    slowdown_move(&session->slowdown, receiver, stream, sms, moment->move);
+    slowdown_move(&session->slowdown, send.instance, receiver, stream, sms, moment->move);
     sg_host_sendto(session->ends[path].from, session->ends[path].to, (double)op->bytes);
-    slowdown_stop(&session->slowdown, send.instance, stream, simgrid_get_clock());
-    slowdown_stop(&session->slowdown, receiver, stream, simgrid_get_clock());
+    slowdown_stop(&session->slowdown, send.instance, receiver, stream, simgrid_get_clock());
 }
 
 /* Lets a local operation run for `seconds`, and for what transfers hold it up. */

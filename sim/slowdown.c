@@ -14,6 +14,7 @@ void slowdown_init(struct slowdown *slowdown, const struct cost *cost, uint32_t 
     bool counts = mechanism_counts(cost->without, MECHANISM_SLOWDOWN);
     slowdown->cost = cost;
     slowdown->share = counts ? cost->device->transfer_slowdown : 0;
+    slowdown->apart = cost_has_pair_communicators(cost);
     slowdown->meters = memory_zeroed(instances, sizeof *slowdown->meters);
 }
 
@@ -32,7 +33,7 @@ static uint32_t held(const struct transfer_meter *meter)
 {
     uint32_t sms = 0;
     for (int stream = 0; stream < STREAM_COUNT; stream++)
-        sms += meter->kernels[stream].sms;
+        sms += meter->kernels[stream][0].sms + meter->kernels[stream][1].sms;
     return sms;
 }
 
@@ -48,23 +49,35 @@ static struct transfer_meter read_meter(const struct transfer_meter *meter, doub
     return read;
 }
 
-void slowdown_move(struct slowdown *slowdown, uint32_t instance, enum stream stream, uint32_t sms, double now)
+static void begin_at(struct transfer_meter *meter, struct transfer_kernel *kernel, uint32_t sms, double now)
 {
-    struct transfer_meter *meter = &slowdown->meters[instance];
     *meter = read_meter(meter, now);
     meter->moving++;
-    struct transfer_kernel *kernel = &meter->kernels[stream];
     kernel->moving++;
     kernel->sms = sms > kernel->sms ? sms : kernel->sms;
 }
 
-void slowdown_stop(struct slowdown *slowdown, uint32_t instance, enum stream stream, double now)
+static void end_at(struct transfer_meter *meter, struct transfer_kernel *kernel, double now)
 {
-    struct transfer_meter *meter = &slowdown->meters[instance];
     *meter = read_meter(meter, now);
     meter->moving--;
-    if (--meter->kernels[stream].moving == 0)
-        meter->kernels[stream].sms = 0;
+    if (--kernel->moving == 0)
+        kernel->sms = 0;
+}
+
+void slowdown_move(struct slowdown *slowdown, uint32_t sender, uint32_t receiver, enum stream stream, uint32_t sms,
+                   double now)
+{
+    struct transfer_meter *from = &slowdown->meters[sender], *to = &slowdown->meters[receiver];
+    begin_at(from, &from->kernels[stream][0], sms, now);
+    begin_at(to, &to->kernels[stream][slowdown->apart], sms, now);
+}
+
+void slowdown_stop(struct slowdown *slowdown, uint32_t sender, uint32_t receiver, enum stream stream, double now)
+{
+    struct transfer_meter *from = &slowdown->meters[sender], *to = &slowdown->meters[receiver];
+    end_at(from, &from->kernels[stream][0], now);
+    end_at(to, &to->kernels[stream][slowdown->apart], now);
 }
 
 struct slowed slowdown_begin(const struct slowdown *slowdown, uint32_t instance, const struct op *op, double now)

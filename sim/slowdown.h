@@ -5,7 +5,9 @@
  * which an attention kernel has then less of (cost_sms_share). Its speed is the product of what each leaves of it.
  *
  * All messages of one stream are one kernel of NCCL's at a time: they share its SMs, as many as the one that needs
- * most, until the last of them has ended. Streams are kernels of their own, whose SMs add up.
+ * most, until the last of them has ended. Streams are kernels of their own, whose SMs add up. Where each two ranks have
+ * a communicator (cost_has_pair_communicators), what a rank sends and what it receives are kernels of their own too,
+ * for a communicator's messages go by a stream of its own.
  *
  * That a transfer may have to wait for its SMs: sm_queue.h.
  *
@@ -24,6 +26,7 @@
 struct slowdown {
     const struct cost *cost;
     double share; /* the device's transfer_slowdown */
+    bool apart;   /* sending and receiving are kernels of their own */
     struct transfer_meter {
         uint32_t moving;    /* messages on the way to or from the instance */
         double since;       /* when that was last known to change */
@@ -31,8 +34,8 @@ struct slowdown {
         double sms_seconds; /* SMs held, added up over them */
         struct transfer_kernel {
             uint32_t moving, sms;
-        } kernels[STREAM_COUNT];
-    } * meters; /* [instance] */
+        } kernels[STREAM_COUNT][2]; /* [1]: of messages that are received, where those have a kernel of their own */
+    } * meters;                     /* [instance] */
 };
 
 /* A local operation under way. */
@@ -48,9 +51,10 @@ void slowdown_fini(struct slowdown *slowdown);
 /* Whether a message that holds `sms` slows anything. If not, nobody need be told that it moves. */
 bool slowdown_counts(const struct slowdown *slowdown, uint32_t sms);
 
-/* A message of `stream` to or from `instance` begins, or ceases, to move; it holds `sms`. */
-void slowdown_move(struct slowdown *slowdown, uint32_t instance, enum stream stream, uint32_t sms, double now);
-void slowdown_stop(struct slowdown *slowdown, uint32_t instance, enum stream stream, double now);
+/* A message of `stream` from `sender` to `receiver` begins, or ceases, to move; it holds `sms` at either. */
+void slowdown_move(struct slowdown *slowdown, uint32_t sender, uint32_t receiver, enum stream stream, uint32_t sms,
+                   double now);
+void slowdown_stop(struct slowdown *slowdown, uint32_t sender, uint32_t receiver, enum stream stream, double now);
 
 struct slowed slowdown_begin(const struct slowdown *slowdown, uint32_t instance, const struct op *op, double now);
 

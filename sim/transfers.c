@@ -24,6 +24,7 @@ struct walk {
     uint32_t *first, *end;   /* [group of messages]: its operations are within these */
     /* Outermost levels of communicators, UINT32_MAX where not yet known: of collectives [op.collective], of others. */
     uint32_t *span, span_of_stream[STREAM_COUNT];
+    uint64_t senders[LEVELS_MAX]; /* GPUs of the rank's instance of a level with a fan_bandwidth that are in use */
 };
 
 void transfers_init(struct transfers *transfers, const struct simulation *simulation)
@@ -135,6 +136,50 @@ static struct communicator_size communicator(struct walk *walk, const struct op 
     return (struct communicator_size){members.count, *span};
 }
 
+/* --- fans --------------------------------------------------------------------------------------------------------- */
+
+static void count_senders(struct walk *walk)
+{
+    const struct simulation *simulation = walk->transfers->simulation;
+    const struct topology *topology = simulation->cost->topology;
+    uint64_t own = gpu_of(walk, walk->program->rank);
+    for (uint32_t k = 0; k < walk->n_levels; k++) {
+        for (uint32_t i = 0; topology->levels[k].fan_bytes_per_s > 0 && i < simulation->placement->groups; i++)
+            for (uint32_t r = 0; r < simulation->placement->cp; r++)
+                walk->senders[k] +=
+                    topology_level_between(topology, own, placement_gpu(simulation->placement, i, r)) <= k;
+    }
+}
+
+/* Whether `op` is posted together with a message to another peer. */
+static bool is_of_fan(const struct walk *walk, const struct op *op)
+{
+    for (uint32_t i = walk->first[op->group]; op->group && i < walk->end[op->group]; i++) {
+        const struct op *other = &walk->program->ops[i];
+        if (other->kind == OP_SEND && other->group == op->group && other->peer != op->peer)
+            return true;
+    }
+    return false;
+}
+
+/* The most that `op` reaches through the levels that its fan passes. */
+static void limit_by_fan(const struct walk *walk, const struct op *op, uint32_t level, struct transfer *transfer)
+{
+    const struct topology *topology = walk->transfers->simulation->cost->topology;
+    double beyond = 0;
+    for (uint32_t k = walk->n_levels; k-- > 0;) {
+        double here = (double)of_group(walk, op, k)->bytes, most = topology->levels[k].fan_bytes_per_s;
+        if (most > 0 && k <= level && is_of_fan(walk, op)) {
+            double rate = most * (double)op->bytes / ((double)walk->senders[k] * (here + 2 * beyond));
+            if (transfer->fan_bytes_per_s <= 0 || rate < transfer->fan_bytes_per_s) {
+                transfer->fan_bytes_per_s = rate;
+                transfer->fan_level = k;
+            }
+        }
+        beyond += here;
+    }
+}
+
 static struct transfer transfer_of(struct walk *walk, const struct op *op)
 {
     uint32_t level = level_to(walk, op->peer);
@@ -143,6 +188,7 @@ static struct transfer transfer_of(struct walk *walk, const struct op *op)
                                 .peer_bytes = bytes_to_peer(walk, op),
                                 .posted_bytes = op->group ? of_group(walk, op, level)->bytes : op->bytes,
                                 .call = CALL_COUNT};
+    limit_by_fan(walk, op, level, &transfer);
     if (op->collective) {
         const struct sent *sent = of_collective(walk, op, level);
         transfer.call = walk->program->collectives[op->collective - 1].call;
@@ -170,6 +216,7 @@ void transfers_of(const struct transfers *transfers, uint32_t group, uint32_t ra
     for (int s = 0; s < STREAM_COUNT; s++)
         walk.span_of_stream[s] = UINT32_MAX;
     sum_up(&walk);
+    count_senders(&walk);
     for (uint32_t i = 0; i < program->n_ops; i++) {
         if (program->ops[i].kind == OP_SEND)
             results[i] = transfer_of(&walk, &program->ops[i]);

@@ -112,8 +112,7 @@ double cost_sms_share(const struct cost *cost, const struct op *op, double sms)
 /* --- the ends of spreads --------------------------------------------------------------------------------------------
  */
 
-/* What a time is to be multiplied with that goes by `constant`. */
-static double end_factor(const struct cost *cost, uint32_t constant)
+double cost_end_factor(const struct cost *cost, uint32_t constant)
 {
     if (cost->end == COST_MIDDLE || !(cost->moved >> constant & 1U))
         return 1.0;
@@ -154,6 +153,8 @@ double cost_spread(const struct cost *cost, uint32_t constant)
     }
     if (constant == CONSTANT_STEPS)
         return cost->device->steps_spread;
+    if (constant == CONSTANT_HOST)
+        return cost_implementation(cost)->host_spread;
     const struct attention_table *table = cost->fit[constant == CONSTANT_FORWARD ? PASS_FORWARD : PASS_BACKWARD].table;
     return table ? table->spread : 0.0;
 }
@@ -166,9 +167,9 @@ double cost_op_seconds(const struct cost *cost, const struct program *program, c
     if (op_is_message(op) || is_in_library(cost, op))
         return 0.0;
     if (op_is_attention(op))
-        return end_factor(cost, constant_of(op)) * attention_seconds(cost, program, op) +
-               end_factor(cost, CONSTANT_STEPS) * cost_copies_seconds(cost, op);
-    return end_factor(cost, CONSTANT_STEPS) * cost_step_seconds(cost, program, op);
+        return cost_end_factor(cost, constant_of(op)) * attention_seconds(cost, program, op) +
+               cost_end_factor(cost, CONSTANT_STEPS) * cost_copies_seconds(cost, program, op);
+    return cost_end_factor(cost, CONSTANT_STEPS) * cost_step_seconds(cost, program, op);
 }
 
 double cost_op_fixed_seconds(const struct cost *cost, const struct program *program, const struct op *op)
@@ -176,14 +177,14 @@ double cost_op_fixed_seconds(const struct cost *cost, const struct program *prog
     if (op_is_message(op) || is_in_library(cost, op))
         return 0.0;
     if (!op_is_attention(op))
-        return end_factor(cost, CONSTANT_STEPS) * cost_step_fixed_seconds(cost, program, op);
+        return cost_end_factor(cost, CONSTANT_STEPS) * cost_step_fixed_seconds(cost, program, op);
     const struct kernel_block block = block_of(cost, op);
-    return end_factor(cost, constant_of(op)) * kernel_fit_fixed_seconds(&cost->fit[pass_of(op)], &block);
+    return cost_end_factor(cost, constant_of(op)) * kernel_fit_fixed_seconds(&cost->fit[pass_of(op)], &block);
 }
 
-double cost_message_factor(const struct cost *cost, const struct route *route, enum message_class class)
+double cost_message_factor(const struct cost *cost, const struct transfer_cost *transfer)
 {
-    return end_factor(cost, CONSTANT_LEVELS + route->level * MESSAGE_CLASSES + (uint32_t) class);
+    return cost_end_factor(cost, CONSTANT_LEVELS + transfer->level * MESSAGE_CLASSES + (uint32_t)transfer->class);
 }
 
 bool cost_waits(const struct cost *cost)
@@ -210,7 +211,7 @@ static double last_wave(const struct cost *cost, const struct op *op)
 
 double cost_fill_seconds(const struct cost *cost, const struct program *program, const struct op *op)
 {
-    if (!op_is_attention(op) || cost_copies_kernels(cost, op) > 0.0)
+    if (!op_is_attention(op) || cost_copies_kernels(cost, program, op) > 0.0)
         return 0.0;
     double seconds = cost_op_seconds(cost, program, op);
     if (cost->fit[pass_of(op)].table->persistent == PERSISTENT_YES)

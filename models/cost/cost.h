@@ -64,6 +64,8 @@ struct transfer {
     /* Of a collective, what its sender sends over the same level: bytes, in how many groups, among how many. */
     uint64_t level_bytes;
     uint32_t rounds, members;
+    double fan_bytes_per_s; /* the most it reaches as one of a fan (sim/transfers.h); 0: any */
+    uint32_t fan_level;     /* that allows no more */
 };
 
 /* Uncontended, a message takes delay_seconds + bytes / bytes_per_s; contended, longer. */
@@ -72,6 +74,7 @@ struct transfer_cost {
     double bytes_per_s; /* at most the route's */
     uint32_t channels;  /* of NCCL that it takes, a thread block each; 0: not known, or a collective's */
     enum message_class class;
+    uint32_t level; /* whose constants, of that class, it goes by */
 };
 
 /* Of a message of one of a library's collectives: its part of start and rate of the protocol that the library takes. Of
@@ -111,11 +114,11 @@ bool cost_has_pair_communicators(const struct cost *cost);
 bool cost_synchronizes(const struct cost *cost);
 
 /* What a message's time is to be multiplied with at the costs' end of the spread of its class on its level. */
-double cost_message_factor(const struct cost *cost, const struct route *route, enum message_class class);
+double cost_message_factor(const struct cost *cost, const struct transfer_cost *transfer);
 
 /* The constants that the costs stand on and that vary independently: the rates of forward and of backward kernels,
- * those of the steps, the message times of each class on each level. */
-enum { CONSTANT_FORWARD, CONSTANT_BACKWARD, CONSTANT_STEPS, CONSTANT_LEVELS };
+ * those of the steps, the host's times, the message times of each class on each level. */
+enum { CONSTANT_FORWARD, CONSTANT_BACKWARD, CONSTANT_STEPS, CONSTANT_HOST, CONSTANT_LEVELS };
 uint32_t cost_constants(const struct cost *cost);
 /* How far constant `constant` varies, relative; 0: not known. */
 double cost_spread(const struct cost *cost, uint32_t constant);

@@ -23,13 +23,16 @@ double cost_launch_seconds(const struct cost *cost);
 
 const struct implementation *cost_implementation(const struct cost *cost);
 
+/* What a time that goes by `constant` is to be multiplied with at the costs' end of its spread. */
+double cost_end_factor(const struct cost *cost, uint32_t constant);
+
 /* Seconds of a step around attention, and those of them that its launches take. */
 double cost_step_seconds(const struct cost *cost, const struct program *program, const struct op *op);
 double cost_step_fixed_seconds(const struct cost *cost, const struct program *program, const struct op *op);
 
 /* Seconds of the implementation's copies around an attention kernel. */
-double cost_copies_seconds(const struct cost *cost, const struct op *op);
+double cost_copies_seconds(const struct cost *cost, const struct program *program, const struct op *op);
 /* How many kernels these are. */
-double cost_copies_kernels(const struct cost *cost, const struct op *op);
+double cost_copies_kernels(const struct cost *cost, const struct program *program, const struct op *op);
 
 #endif

@@ -1,6 +1,7 @@
 /* link_cost.c - what a message waits before its bytes move, and how fast they can.
  *
- * By its channels, by the protocol of the collective that it is a part of, or by a size curve.
+ * By its channels, by the protocol of the collective that it is a part of, or by a size curve; and no faster than its
+ * part of a fan.
  *
  * A size curve gives the whole time of messages of a few sizes, bytes / bandwidth. Between two of them time is linear
  * in size, and so it is from alpha at no bytes to the first point; beyond the last the last bandwidth holds.
@@ -34,7 +35,8 @@ static double curve_seconds(const struct level *level, double alpha_seconds, dou
 static struct transfer_cost by_curve(const struct cost *cost, const struct route *route, double bytes)
 {
     const struct level *level = &cost->topology->levels[route->level];
-    struct transfer_cost result = {.delay_seconds = route->alpha_seconds, .bytes_per_s = route->bytes_per_s};
+    struct transfer_cost result = {
+        .delay_seconds = route->alpha_seconds, .bytes_per_s = route->bytes_per_s, .level = route->level};
     if (level->n_curve > 0 && mechanism_counts(cost->without, MECHANISM_CURVES))
         result.delay_seconds =
             fmax(result.delay_seconds, curve_seconds(level, route->alpha_seconds, bytes) - bytes / level->bytes_per_s);
@@ -81,8 +83,8 @@ static struct transfer_cost by_channels(const struct cost *cost, const struct ro
                        channels.count * channel / load_of(&channels, transfer));
     if (transfer->posted_bytes > transfer->peer_bytes)
         rate = fmin(rate, to_all * share(transfer->bytes, transfer->posted_bytes));
-    return (struct transfer_cost){alpha_with(cost, route, start), fmin(rate, route->bytes_per_s), channels.count,
-                                  class};
+    return (struct transfer_cost){alpha_with(cost, route, start), fmin(rate, route->bytes_per_s), channels.count, class,
+                                  route->level};
 }
 
 /* However the collective is written out, its groups one after the other make the protocol's start and rate. */
@@ -105,10 +107,11 @@ static struct transfer_cost by_protocol(const struct cost *cost, const struct ro
     }
     return (struct transfer_cost){alpha_with(cost, route, start / transfer->rounds),
                                   fmin(rate * share(transfer->bytes, transfer->posted_bytes), route->bytes_per_s), 0,
-                                  class};
+                                  class, route->level};
 }
 
-struct transfer_cost cost_transfer(const struct cost *cost, const struct route *route, const struct transfer *transfer)
+static struct transfer_cost by_library(const struct cost *cost, const struct route *route,
+                                       const struct transfer *transfer)
 {
     const struct level *level = &cost->topology->levels[route->level];
     bool is_collective = transfer->call != CALL_COUNT && transfer->call != CALL_ALL_TO_ALL;
@@ -117,4 +120,16 @@ struct transfer_cost cost_transfer(const struct cost *cost, const struct route *
     if (level->channels && mechanism_counts(cost->without, MECHANISM_CHANNELS))
         return by_channels(cost, route, transfer);
     return by_curve(cost, route, (double)transfer->bytes);
+}
+
+struct transfer_cost cost_transfer(const struct cost *cost, const struct route *route, const struct transfer *transfer)
+{
+    struct transfer_cost result = by_library(cost, route, transfer);
+    bool fans = transfer->fan_bytes_per_s > 0 && mechanism_counts(cost->without, MECHANISM_FANS);
+    if (fans && transfer->fan_bytes_per_s < result.bytes_per_s) {
+        result.bytes_per_s = transfer->fan_bytes_per_s;
+        result.class = MESSAGE_OF_COLLECTIVE;
+        result.level = transfer->fan_level;
+    }
+    return result;
 }

@@ -14,6 +14,7 @@ static const struct {
     [MECHANISM_CHANNELS] = {"channels", "NCCL gives a message few channels until it is large"},
     [MECHANISM_CURVES] = {"curves", "message sizes at which a link was measured to be slower"},
     [MECHANISM_COLLECTIVES] = {"collectives", "collectives have a rate of their own"},
+    [MECHANISM_FANS] = {"fans", "GPUs that each send to several at once share a root complex's lesser rate"},
     [MECHANISM_SMS] = {"sms", "a transfer takes SMs from the attention beside it"},
     [MECHANISM_WAITING] = {"waiting", "a transfer waits until the attention kernel before it has handed out its tiles"},
     [MECHANISM_SLOWDOWN] = {"slowdown", "transfers slow down what computes meanwhile"},

@@ -17,6 +17,7 @@ enum mechanism {
     MECHANISM_CHANNELS,       /* NCCL gives a message few channels until it is large */
     MECHANISM_CURVES,         /* sizes at which a link was measured to be slower */
     MECHANISM_COLLECTIVES,    /* collectives have a rate of their own */
+    MECHANISM_FANS,           /* members that send to several at once share what their root complex passes on */
     MECHANISM_SMS,            /* a transfer takes SMs from the attention beside it */
     MECHANISM_WAITING,        /* a transfer waits until the attention kernel before it has handed out its tiles */
     MECHANISM_SLOWDOWN,       /* transfers slow down what computes meanwhile */

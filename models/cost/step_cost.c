@@ -133,36 +133,60 @@ double cost_step_fixed_seconds(const struct cost *cost, const struct program *pr
     return step_kernels(cost, program, op) * cost_launch_seconds(cost);
 }
 
-/* The implementation's copies around an attention kernel: of what goes by queries, and of what goes by keys. */
-static void copies_of(const struct cost *cost, const struct op *op, const struct passes *copies[2])
+/* The implementation's copies around an attention kernel: of what goes by queries and of what goes by keys, and what
+ * more there is to copy of either when the kernel works on a part of what its buffer holds. NULL: none. */
+struct copies {
+    const struct passes *queries[2], *keys[2];
+};
+
+/* That of an attention operation's read `read`, of which it works on `block`. */
+static const struct passes *part_of(const struct cost *cost, const struct program *program, const struct op *op,
+                                    uint32_t read, struct block block, enum implementation_step step)
 {
-    bool forward = op->kind == OP_ATTEND;
-    copies[0] = passes_of(cost, forward ? IMPLEMENTATION_ATTEND : IMPLEMENTATION_ATTEND_BACKWARD);
-    copies[1] = passes_of(cost, forward ? IMPLEMENTATION_ATTEND_KEYS : IMPLEMENTATION_ATTEND_BACKWARD_KEYS);
+    if (op->n_reads <= read)
+        return NULL;
+    const struct buffer *held = &program->buffers[program_reads(program, op)[read]];
+    return block.count < held->rows ? passes_of(cost, step) : NULL;
 }
 
-double cost_copies_seconds(const struct cost *cost, const struct op *op)
+static struct copies copies_of(const struct cost *cost, const struct program *program, const struct op *op)
 {
-    const struct passes *copies[2];
-    copies_of(cost, op, copies);
-    double seconds = 0.0, bytes_per_s = rate_of(cost->device, OP_CAST);
-    double rows = op->q.count * cost_lanes(op->lanes);
-    if (copies[0])
-        seconds += pass_seconds(cost, copies[0], rows * cost->schedule->experiment->model.head_dim, rows, bytes_per_s);
-    if (copies[1]) {
-        struct lanes lanes = schedule_kv_lanes(cost->schedule, op->lanes);
-        double keys = cost_key_rows(cost->schedule, op) * cost_lanes(lanes);
-        seconds +=
-            pass_seconds(cost, copies[1], 2.0 * keys * cost->schedule->experiment->model.head_dim, keys, bytes_per_s);
+    bool forward = op->kind == OP_ATTEND;
+    enum implementation_step queries = forward ? IMPLEMENTATION_ATTEND : IMPLEMENTATION_ATTEND_BACKWARD,
+                             keys = forward ? IMPLEMENTATION_ATTEND_KEYS : IMPLEMENTATION_ATTEND_BACKWARD_KEYS,
+                             queries_part = forward ? IMPLEMENTATION_ATTEND_PART : IMPLEMENTATION_ATTEND_BACKWARD_PART,
+                             keys_part =
+                                 forward ? IMPLEMENTATION_ATTEND_KEYS_PART : IMPLEMENTATION_ATTEND_BACKWARD_KEYS_PART;
+    return (struct copies){
+        .queries = {passes_of(cost, queries), part_of(cost, program, op, 0, op->q, queries_part)},
+        .keys = {passes_of(cost, keys), part_of(cost, program, op, 1, op->k, keys_part)},
+    };
+}
+
+double cost_copies_seconds(const struct cost *cost, const struct program *program, const struct op *op)
+{
+    struct copies copies = copies_of(cost, program, op);
+    double head_dim = cost->schedule->experiment->model.head_dim, bytes_per_s = rate_of(cost->device, OP_CAST);
+    double queries = op->q.count * cost_lanes(op->lanes);
+    double keys = cost_key_rows(cost->schedule, op) * cost_lanes(schedule_kv_lanes(cost->schedule, op->lanes));
+    double seconds = 0.0;
+    for (int i = 0; i < 2; i++) {
+        if (copies.queries[i])
+            seconds += pass_seconds(cost, copies.queries[i], queries * head_dim, queries, bytes_per_s);
+        if (copies.keys[i])
+            seconds += pass_seconds(cost, copies.keys[i], 2.0 * keys * head_dim, keys, bytes_per_s);
     }
     return seconds;
 }
 
-double cost_copies_kernels(const struct cost *cost, const struct op *op)
+double cost_copies_kernels(const struct cost *cost, const struct program *program, const struct op *op)
 {
-    const struct passes *copies[2];
-    copies_of(cost, op, copies);
-    return (copies[0] ? copies[0]->kernels : 0.0) + (copies[1] ? copies[1]->kernels : 0.0);
+    struct copies copies = copies_of(cost, program, op);
+    double kernels = 0.0;
+    for (int i = 0; i < 2; i++)
+        kernels +=
+            (copies.queries[i] ? copies.queries[i]->kernels : 0.0) + (copies.keys[i] ? copies.keys[i]->kernels : 0.0);
+    return kernels;
 }
 
 /* Of a collective the first operation is the one call that the library gets. */
@@ -171,18 +195,41 @@ static bool is_call(const struct program *program, const struct op *op)
     return !op->collective || op == &program->ops[program->collectives[op->collective - 1].first_op];
 }
 
+static double call_seconds(const struct implementation *implementation)
+{
+    return implementation->host_call_seconds > 0.0 ? implementation->host_call_seconds
+                                                   : implementation->host_message_seconds;
+}
+
+/* How many calls it takes where rows are traded for heads, which a program does for Q and, together, for K and V. */
+static double trades(const struct implementation *implementation, const struct program *program, const struct op *op)
+{
+    if (!op->collective && !op_is_layout(op))
+        return 1.0;
+    uint32_t buffer = op->n_reads > 0 ? program_reads(program, op)[0] : program_writes(program, op)[0];
+    enum tensor tensor = (enum tensor)program->buffers[buffer].tensor;
+    bool by_keys = tensor_goes_by_keys(tensor), packed = by_keys || tensor == TENSOR_Q || tensor == TENSOR_DQ;
+    if (implementation->packs_qkv && packed)
+        return 0.5;
+    return by_keys && implementation->split_kv ? 2.0 : 1.0;
+}
+
 double cost_host_seconds(const struct cost *cost, const struct program *program, const struct op *op)
 {
     const struct implementation *implementation = cost_implementation(cost);
     if (!implementation_has_host(implementation) || !mechanism_counts(cost->without, MECHANISM_IMPLEMENTATION) ||
         !mechanism_counts(cost->without, MECHANISM_LAUNCH) || !is_call(program, op))
         return 0.0;
-    if (op_is_message(op))
-        return implementation->host_message_seconds;
-    if (op_is_attention(op))
-        return implementation->host_attention_seconds +
-               cost_copies_kernels(cost, op) * implementation->host_kernel_seconds;
-    return (op->collective ? 0.0 : step_kernels(cost, program, op)) * implementation->host_kernel_seconds;
+    double kernel = implementation->host_kernel_seconds, seconds;
+    if (op->collective)
+        seconds = call_seconds(implementation);
+    else if (op_is_message(op))
+        seconds = implementation->host_message_seconds;
+    else if (op_is_attention(op))
+        seconds = implementation->host_attention_seconds + cost_copies_kernels(cost, program, op) * kernel;
+    else
+        seconds = step_kernels(cost, program, op) * kernel;
+    return cost_end_factor(cost, CONSTANT_HOST) * trades(implementation, program, op) * seconds;
 }
 
 bool cost_has_pair_communicators(const struct cost *cost)

@@ -112,6 +112,7 @@ static void print_source(const void *target, char *text, size_t size)
 
 static const char *const communicator_words[] = {"group", "pair", NULL}; /* as enum communicator */
 static const char *const messages_words[] = {"1", "2", NULL};
+static const char *const streams_words[] = {"2", "1", NULL};
 static const char *const gradients_words[] = {"fp32", "model", NULL};
 
 static const struct key_spec implementation_keys[] = {
@@ -140,12 +141,23 @@ static const struct key_spec implementation_keys[] = {
      .fallback = "1",
      .choices = messages_words,
      .help = "K and V in one message or in two, where the experiment does not say"},
+    {.name = "packs_qkv",
+     .type = KEY_YES_NO,
+     .offset = AT(packs_qkv),
+     .fallback = "no",
+     .help = "the host exchanges and copies Q, K and V in one call where heads are traded, instead of in one each"},
     {.name = "gradients",
      .type = KEY_YES_NO,
      .offset = AT(gradients_model),
      .fallback = "fp32",
      .choices = gradients_words,
      .help = "dtype in which dK and dV are summed and returned, where the experiment does not say"},
+    {.name = "compute_streams",
+     .type = KEY_YES_NO,
+     .offset = AT(one_stream),
+     .fallback = "2",
+     .choices = streams_words,
+     .help = "streams of attention kernels in an algorithm that takes turns between two (ring-te)"},
     {.name = "sms",
      .type = KEY_CUSTOM,
      .fallback = "channels",
@@ -186,20 +198,37 @@ static const struct key_spec steps_keys[] = {
     STEP_KEY("attend_keys", IMPLEMENTATION_ATTEND_KEYS, "and by its keys (B/element of K and V)"),
     STEP_KEY("attend_backward", IMPLEMENTATION_ATTEND_BACKWARD, "the same around a backward kernel"),
     STEP_KEY("attend_backward_keys", IMPLEMENTATION_ATTEND_BACKWARD_KEYS, "and by its keys"),
+    STEP_KEY("attend_part", IMPLEMENTATION_ATTEND_PART,
+             "beside attend, where the kernel's queries are a part of those held"),
+    STEP_KEY("attend_keys_part", IMPLEMENTATION_ATTEND_KEYS_PART,
+             "beside attend_keys, where its keys are a part of those held"),
+    STEP_KEY("attend_backward_part", IMPLEMENTATION_ATTEND_BACKWARD_PART, "the same around a backward kernel"),
+    STEP_KEY("attend_backward_keys_part", IMPLEMENTATION_ATTEND_BACKWARD_KEYS_PART, "and by its keys"),
     STEP_KEY("layout", IMPLEMENTATION_LAYOUT, "copies that bring rows or heads into another order"),
     SOURCE_KEY,
 };
 
 #define HOST_KEY(NAME, MEMBER, HELP)                                                                                   \
     {                                                                                                                  \
-        .name = (NAME), .type = KEY_QUANTITY, .dimension = DIMENSION_SECONDS, .offset = AT(MEMBER), .fallback = "0",   \
+        .name = (NAME), .type = KEY_QUANTITY, .dimension = DIMENSION_SECONDS, .offset = AT(MEMBER), .fallback = "",    \
         .minimum = 0.0, .maximum = 1.0, .form = "a time such as 8 us", .help = (HELP)                                  \
     }
 
 static const struct key_spec host_keys[] = {
     HOST_KEY("attention", host_attention_seconds, "that the host takes to issue an attention operation"),
     HOST_KEY("kernel", host_kernel_seconds, "to issue a kernel of any other operation"),
-    HOST_KEY("message", host_message_seconds, "to post a message"),
+    HOST_KEY("message", host_message_seconds, "to post a message, at either end"),
+    HOST_KEY("collective", host_call_seconds,
+             "to call a collective, whatever messages it is made of; not given: as a message"),
+    {.name = "spread",
+     .type = KEY_QUANTITY,
+     .dimension = DIMENSION_NUMBER,
+     .offset = AT(host_spread),
+     .fallback = "0",
+     .minimum = 0,
+     .maximum = 10,
+     .form = "a share such as 0.3",
+     .help = "how far these times vary, relative: gives predictions an interval"},
     {.name = "synchronizes",
      .type = KEY_YES_NO,
      .offset = AT(synchronizes),
@@ -239,6 +268,18 @@ static bool read_document(struct implementation *implementation, const struct in
     return good;
 }
 
+/* What is said about the host's times has an effect only where there are some. */
+static bool check_host(const struct implementation *implementation, const struct ini_document *document,
+                       struct diagnostics *diag)
+{
+    const struct ini_section *section = ini_document_section(document, host_section.name);
+    const struct ini_entry *entry = section ? ini_section_entry(section, "spread") : NULL;
+    if (!entry || implementation_has_host(implementation))
+        return true;
+    return ini_document_complain(document, section, entry, diag,
+                                 "'spread' has no effect without a time that the host takes, expected one");
+}
+
 bool implementation_read(struct implementation *implementation, const char *name, struct diagnostics *diag)
 {
     *implementation = (struct implementation){0};
@@ -255,6 +296,7 @@ bool implementation_read(struct implementation *implementation, const char *name
     }
     struct ini_document *document = ini_document_read(path, diag);
     bool good = document && read_document(implementation, document, diag);
+    good = good && check_host(implementation, document, diag);
     ini_document_destroy(document);
     free(path);
     return good;

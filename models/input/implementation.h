@@ -35,6 +35,10 @@ enum implementation_step {
     IMPLEMENTATION_ATTEND_KEYS, /* and of its keys and values */
     IMPLEMENTATION_ATTEND_BACKWARD,
     IMPLEMENTATION_ATTEND_BACKWARD_KEYS,
+    IMPLEMENTATION_ATTEND_PART, /* and beside those, where the kernel works on a part of the queries that are held, */
+    IMPLEMENTATION_ATTEND_KEYS_PART, /* or of the keys */
+    IMPLEMENTATION_ATTEND_BACKWARD_PART,
+    IMPLEMENTATION_ATTEND_BACKWARD_KEYS_PART,
     IMPLEMENTATION_STEPS,
 };
 
@@ -54,15 +58,19 @@ struct implementation {
     char name[64];
     char kernel[32]; /* of the device profile, unless the topology names one; "": the profile's default */
     enum communicator communicator;
+    bool packs_qkv;       /* Q, K and V change rows for heads in one call, not in one each */
     bool split_kv;        /* as experiment.split_kv, where that is not written */
     bool gradients_model; /* dK, dV in the model's dtype: not experiment.gradient_accumulator, likewise */
     bool fixed_sms;       /* a transfer holds `sms` SMs, whatever its channels: 0 for copy engines */
     uint32_t sms;
+    bool one_stream;               /* all of compute is in one stream, of algorithms too that have two */
     bool waits;                    /* transfers are called behind the kernels before them: sim/sm_queue.h */
     bool synchronizes;             /* the host waits for the device at the end of every step */
     double host_attention_seconds; /* that the host takes to issue an attention operation, */
     double host_kernel_seconds;    /* a kernel of any other, */
-    double host_message_seconds;   /* a message */
+    double host_message_seconds;   /* a message: to post a send, and to post a receive */
+    double host_call_seconds;      /* to call a collective, however many messages it is; 0: as a message */
+    double host_spread;            /* how far these vary, relative; 0: not known */
     struct passes steps[IMPLEMENTATION_STEPS];
 };
 
@@ -73,7 +81,7 @@ bool implementation_read(struct implementation *implementation, const char *name
 static inline bool implementation_has_host(const struct implementation *implementation)
 {
     return implementation->host_attention_seconds > 0.0 || implementation->host_kernel_seconds > 0.0 ||
-           implementation->host_message_seconds > 0.0;
+           implementation->host_message_seconds > 0.0 || implementation->host_call_seconds > 0.0;
 }
 
 #endif

@@ -129,10 +129,26 @@ static bool check_rate(const struct ini_document *document, const struct ini_sec
                                  "'%s' is %s, expected at most the bandwidth, %s", key, rate, limit);
 }
 
+/* What all members send together is no more than all of them could. */
+static bool check_fan(const struct ini_document *document, const struct ini_section *section, const struct level *level,
+                      struct diagnostics *diag)
+{
+    double most = level->bytes_per_s * level->size;
+    if (level->fan_bytes_per_s <= most)
+        return true;
+    char rate[40], limit[40];
+    units_print(rate, sizeof rate, DIMENSION_RATE, level->fan_bytes_per_s);
+    units_print(limit, sizeof limit, DIMENSION_RATE, most);
+    return ini_document_complain(document, section, ini_section_entry(section, "fan_bandwidth"), diag,
+                                 "'fan_bandwidth' is %s, expected at most the bandwidth of all members, %s", rate,
+                                 limit);
+}
+
 bool library_check_rates(const struct ini_document *document, const struct ini_section *section,
                          const struct level *level, struct diagnostics *diag)
 {
     bool ok = check_rate(document, section, "message_bandwidth", level->message_bytes_per_s, level, diag);
+    ok &= check_fan(document, section, level, diag);
     for (size_t i = 0; ok && i < level->n_protocols; i++)
         ok = check_rate(document, section, "collectives", level->protocols[i].bytes_per_s, level, diag);
     return ok;
@@ -150,6 +166,8 @@ bool library_key_is_said(const struct level *level, const char *name)
         return level->ll_bytes_per_s > 0;
     if (strcmp(name, "message_bandwidth") == 0)
         return level->message_bytes_per_s > 0;
+    if (strcmp(name, "fan_bandwidth") == 0)
+        return level->fan_bytes_per_s > 0;
     if (strcmp(name, "spread") == 0)
         return level->spread > 0;
     if (strcmp(name, "collectives_spread") == 0)

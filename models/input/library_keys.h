@@ -14,7 +14,7 @@ void library_print_collectives(const void *target, char *text, size_t size);
 bool library_check_channels(const struct ini_document *document, const struct ini_section *section,
                             const struct level *level, struct diagnostics *diag);
 
-/* No message and no collective is faster than the link. */
+/* No message and no collective is faster than the link, nor a fan than all members' links together. */
 bool library_check_rates(const struct ini_document *document, const struct ini_section *section,
                          const struct level *level, struct diagnostics *diag);
 

@@ -86,6 +86,7 @@ struct level {
     double channel_seconds;                   /* start-up by the protocol for large messages; 0: latency_seconds */
     double ll_bytes_per_s;                    /* a channel's by the protocol for small ones; 0: there is none */
     double message_bytes_per_s;               /* of one message, however many channels it has; 0: any */
+    double fan_bytes_per_s;                   /* of all members together while each sends to several; 0: any */
     struct protocol protocols[PROTOCOLS_MAX]; /* of collectives, for small ones first; none: not said */
     size_t n_protocols;
     /* Relative, of measured times; 0: not known. */

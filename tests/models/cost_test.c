@@ -274,6 +274,40 @@ static void copies_around_attention_are_added_to_it(void **state)
     setting_fini(&setting);
 }
 
+/* Of 8 queries held 4, or of 6 keys 3, and all of them. */
+static void copies_of_a_part_are_added_where_it_is_one(void **state)
+{
+    (void)state;
+    struct setting setting;
+    struct diagnostics diag;
+    assert_true(setting_init(&setting, "toy", MASK_CAUSAL, &diag));
+    struct passes *steps = setting.experiment.implementation.steps;
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+        bool backward = pass == PASS_BACKWARD;
+        struct op op = {.kind = (uint8_t)(backward ? OP_ATTEND_BACKWARD : OP_ATTEND),
+                        .lanes = setting.schedule.lanes,
+                        .q = {0, 0, 4},
+                        .k = {2, 0, 3},
+                        .pairs = 12};
+        for (uint32_t part = 0; part < 4; part++) {
+            uint32_t reads[2] = {plain_buffer(&setting.program, op.lanes, "q", TENSOR_Q, DTYPE_BF16, ROLE_RESIDENT,
+                                              part & 1U ? 8 : 4, 8),
+                                 plain_buffer(&setting.program, op.lanes, "kv", TENSOR_KV, DTYPE_BF16, ROLE_RECEIVED,
+                                              part & 2U ? 6 : 3, 6)};
+            memset(steps, 0, IMPLEMENTATION_STEPS * sizeof *steps);
+            double alone = seconds(&setting, op, reads, 2, NULL, 0);
+            steps[backward ? IMPLEMENTATION_ATTEND_BACKWARD_PART : IMPLEMENTATION_ATTEND_PART] =
+                (struct passes){true, 1, 4, 2};
+            steps[backward ? IMPLEMENTATION_ATTEND_BACKWARD_KEYS_PART : IMPLEMENTATION_ATTEND_KEYS_PART] =
+                (struct passes){true, 1, 6, 0};
+            double queries = 4 * 4 * 16 * 64 + 2 * 4 * 16, keys = 6 * 2 * 3 * 4 * 64;
+            double bytes = (part & 1U ? queries : 0) + (part & 2U ? keys : 0);
+            assert_near(seconds(&setting, op, reads, 2, NULL, 0), alone + bytes / 1e12);
+        }
+    }
+    setting_fini(&setting);
+}
+
 /* 16 heads of 256 rows in tiles of 128: 32 tiles on 8 SMs are 4 waves; on 7, 5. */
 static void few_sms_less_may_be_a_wave_more(void **state)
 {
@@ -403,8 +437,66 @@ static void the_host_pays_for_each_kernel_message_and_call(void **state)
     program_end_collective(program);
     assert_near(cost_host_seconds(&setting.cost, program, &program->ops[first]), 10e-6);
     assert_true(cost_host_seconds(&setting.cost, program, &program->ops[first + 1]) == 0);
+    implementation->host_call_seconds = 114e-6;
+    assert_near(cost_host_seconds(&setting.cost, program, &program->ops[first]), 114e-6);
+    assert_near(cost_host_seconds(&setting.cost, program, &program->ops[3]), 10e-6);
     setting.cost.without = 1U << MECHANISM_LAUNCH;
     assert_true(cost_host_seconds(&setting.cost, program, &program->ops[0]) == 0);
+    setting_fini(&setting);
+}
+
+/* K and V are one tensor to a program and two to most libraries, and Q with them one to some. */
+static void a_trade_of_heads_is_as_many_calls_as_the_implementation_makes(void **state)
+{
+    (void)state;
+    static const struct {
+        enum tensor tensor;
+        double one_each, packed;
+    } cases[] = {{TENSOR_Q, 1, 0.5}, {TENSOR_KV, 2, 0.5}, {TENSOR_O, 1, 1}, {TENSOR_DQ, 1, 0.5}, {TENSOR_DKV, 2, 0.5}};
+    struct setting setting;
+    struct diagnostics diag;
+    assert_true(setting_init(&setting, "toy", MASK_CAUSAL, &diag));
+    struct program *program = &setting.program;
+    const struct lanes lanes = setting.schedule.lanes;
+    struct implementation *implementation = &setting.experiment.implementation;
+    implementation->host_kernel_seconds = 8e-6;
+    implementation->host_call_seconds = 100e-6;
+    implementation->split_kv = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint32_t buffer = plain_buffer(program, lanes, "b", cases[i].tensor, DTYPE_BF16, ROLE_RESIDENT, 4, 4000);
+        const struct op send = {.kind = OP_SEND, .stream = STREAM_EXCHANGE, .lanes = lanes, .bytes = 100};
+        const struct op copy = {.kind = OP_SPLIT_LANES, .lanes = lanes, .q = {0, 0, 4}, .k = {0, 0, 4}};
+        uint32_t copied = program_add_op(program, copy, &buffer, 1, NULL, 0);
+        program_begin_collective(program, CALL_ALL_TO_ALL, STREAM_EXCHANGE, 1, 0, (uint32_t[]){0}, &buffer, &buffer);
+        uint32_t call = program_add_op(program, send, &buffer, 1, NULL, 0);
+        program_end_collective(program);
+        for (int packed = 0; packed < 2; packed++) {
+            double calls = packed ? cases[i].packed : cases[i].one_each;
+            implementation->packs_qkv = packed;
+            assert_near(cost_host_seconds(&setting.cost, program, &program->ops[call]), calls * 100e-6);
+            assert_near(cost_host_seconds(&setting.cost, program, &program->ops[copied]), calls * 8e-6);
+        }
+    }
+    setting_fini(&setting);
+}
+
+static void the_hosts_times_vary_by_their_spread(void **state)
+{
+    (void)state;
+    struct setting setting;
+    struct diagnostics diag;
+    assert_true(setting_init(&setting, "toy", MASK_CAUSAL, &diag));
+    struct implementation *implementation = &setting.experiment.implementation;
+    implementation->host_message_seconds = 10e-6;
+    implementation->host_spread = 0.5;
+    const struct op op = {.kind = OP_SEND, .stream = STREAM_EXCHANGE, .lanes = setting.schedule.lanes, .bytes = 100};
+    assert_near(cost_spread(&setting.cost, CONSTANT_HOST), 0.5);
+    setting.cost.end = COST_SLOW;
+    assert_near(cost_host_seconds(&setting.cost, &setting.program, &op), 10e-6);
+    setting.cost.moved = 1U << CONSTANT_HOST;
+    assert_near(cost_host_seconds(&setting.cost, &setting.program, &op), 15e-6);
+    setting.cost.end = COST_FAST;
+    assert_near(cost_host_seconds(&setting.cost, &setting.program, &op), 10e-6 / 1.5);
     setting_fini(&setting);
 }
 
@@ -517,10 +609,13 @@ int main(void)
         cmocka_unit_test(the_topology_chooses_the_kernel),
         cmocka_unit_test(an_implementation_has_passes_of_its_own),
         cmocka_unit_test(copies_around_attention_are_added_to_it),
+        cmocka_unit_test(copies_of_a_part_are_added_where_it_is_one),
         cmocka_unit_test(few_sms_less_may_be_a_wave_more),
         cmocka_unit_test(attention_leaves_no_sm_until_its_last_wave),
         cmocka_unit_test(transfers_wait_where_the_implementation_lets_them),
         cmocka_unit_test(the_host_pays_for_each_kernel_message_and_call),
+        cmocka_unit_test(a_trade_of_heads_is_as_many_calls_as_the_implementation_makes),
+        cmocka_unit_test(the_hosts_times_vary_by_their_spread),
         cmocka_unit_test(the_implementation_names_the_kernel_unless_the_topology_does),
         cmocka_unit_test(without_a_curve_the_delay_is_alpha),
         cmocka_unit_test(a_message_of_a_curve_point_takes_the_time_of_that_point),

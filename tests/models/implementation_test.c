@@ -71,6 +71,10 @@ static void passes_are_read_as_written(void **state)
     assert_false(implementation.steps[IMPLEMENTATION_LAYOUT].given);
     assert_true(implementation.split_kv && !implementation.gradients_model && !implementation.synchronizes);
     assert_int_equal(implementation.communicator, COMMUNICATOR_GROUP);
+    assert_false(implementation.one_stream);
+    assert_true(implementation_read(&implementation, "magiattention-baselines", &diag));
+    assert_true(implementation.one_stream);
+    assert_int_equal(implementation.communicator, COMMUNICATOR_PAIR);
     diagnostics_fini(&diag);
 }
 
@@ -85,6 +89,10 @@ static void bad_files_say_what_was_expected(void **state)
         {"[steps]\nmerge = -1 kernels, 10 B/element, 12 B/row\nsource = x\n", "'merge'"},
         {"[steps]\nmerge = none\n", "'source'"},
         {"[host]\nattention = 5\nsource = x\n", "'attention' is '5', expected a time"},
+        {"[host]\ncollective = 114\nsource = x\n", "'collective' is '114', expected a time"},
+        {"[host]\nkernel = 8 us\nspread = -1\nsource = x\n", "'spread' is '-1', expected 0 to 10"},
+        {"[host]\nspread = 0.5\nsource = x\n", "'spread' has no effect without a time that the host takes"},
+        {"packs_qkv = maybe\n", "'packs_qkv' is 'maybe', expected no or yes"},
         {"[steps]\nmegre = none\nsource = x\n", "did you mean 'merge'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -270,6 +270,28 @@ static void measured_ring_shifts_and_collectives_are_predicted(void **state)
     }
 }
 
+/* The rate of its part of a fan, and the spread of a collective; less than that of its links only. */
+static void a_message_of_a_fan_is_no_faster_than_its_part(void **state)
+{
+    (void)state;
+    struct topology topology = {.n_levels = 2, .levels = {{.size = 4, .bytes_per_s = 20e9}, {.bytes_per_s = 20e9}}};
+    struct cost cost = {.topology = &topology};
+    const struct route route = {.bytes_per_s = 20e9, .alpha_seconds = 2e-6, .level = 1};
+    struct transfer transfer = {.bytes = MIB, .peer_bytes = MIB, .posted_bytes = 7 * MIB, .call = CALL_ALL_TO_ALL};
+    static const double fans[] = {0, 1e9, 30e9}, expected[] = {20e9, 1e9, 20e9};
+    for (size_t i = 0; i < 3; i++) {
+        transfer.fan_bytes_per_s = fans[i];
+        cost.without = 0;
+        struct transfer_cost result = cost_transfer(&cost, &route, &transfer);
+        assert_true(result.bytes_per_s == expected[i] && result.delay_seconds == 2e-6);
+        assert_int_equal(result.class, fans[i] < 2e9 && fans[i] > 0 ? MESSAGE_OF_COLLECTIVE : MESSAGE_LONE);
+        assert_int_equal(result.level, fans[i] < 2e9 && fans[i] > 0 ? 0 : 1);
+        cost.without = 1U << MECHANISM_FANS;
+        result = cost_transfer(&cost, &route, &transfer);
+        assert_true(result.bytes_per_s == 20e9 && result.class == MESSAGE_LONE);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +302,7 @@ int main(void)
         cmocka_unit_test(without_channels_and_collectives_there_is_alpha_and_bandwidth),
         cmocka_unit_test(what_is_posted_together_shares_channels),
         cmocka_unit_test(measured_ring_shifts_and_collectives_are_predicted),
+        cmocka_unit_test(a_message_of_a_fan_is_no_faster_than_its_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

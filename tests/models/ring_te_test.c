@@ -112,15 +112,17 @@ static void every_step_is_a_half_block(void **state)
 static void steps_take_turns_on_two_compute_streams(void **state)
 {
     (void)state;
-    for (int overlap = 0; overlap < 2; overlap++) {
+    for (int variant = 0; variant < 3; variant++) {
+        bool overlap = variant > 0, turns = variant == 1; /* the last has an implementation with one compute stream */
         struct fixture *f = memory_zeroed(1, sizeof *f);
         f->experiment = plain_experiment((uint64_t)ROWS * 5, 5);
         f->experiment.mask.kind = MASK_FULL;
         f->experiment.overlap = overlap;
+        f->experiment.implementation.one_stream = variant == 2;
         build(f, &algorithm_ring_te);
         for (uint32_t step = 0; step < 5; step++) {
             const struct program *program = &f->programs[step];
-            enum stream expected = overlap && step % 2 ? STREAM_COMPUTE_2 : STREAM_COMPUTE;
+            enum stream expected = turns && step % 2 ? STREAM_COMPUTE_2 : STREAM_COMPUTE;
             assert_int_equal(nth_attention(program, PHASE_FORWARD, step)->stream, expected);
             assert_int_equal(program->ops[find_op(program, PHASE_FORWARD, OP_SUM_LSE, step)].stream, expected);
             assert_int_equal(program->ops[find_op(program, PHASE_FORWARD, OP_CORRECT, step)].stream, STREAM_COMPUTE);

@@ -216,6 +216,7 @@ static void what_a_library_makes_of_links_is_read(void **state)
     read_text(&t, NODE "size = 2\nkind = mesh\n" LINK
                        "medium = network\nchannels = 16\nchannels_per_peer = 2\nchannel_bandwidth = 0.2 GB/s\n"
                        "channel_latency = 5 us\nll_bandwidth = 50 MB/s\nmessage_bandwidth = 0.7 GB/s\n"
+                       "fan_bandwidth = 1.5 GB/s\n"
                        "collectives = 12 us + 1.5 us: 0.4 GB/s,36us:1 GB/s\n");
     const struct level *level = &t.levels[0];
     assert_int_equal(level->medium, MEDIUM_NETWORK);
@@ -223,6 +224,7 @@ static void what_a_library_makes_of_links_is_read(void **state)
     assert_int_equal(level->channels_per_peer, 2);
     assert_true(level->channel_bytes_per_s == 0.2e9 && level->ll_bytes_per_s == 50e6);
     assert_true(level->channel_seconds == 5e-6 && level->message_bytes_per_s == 0.7e9);
+    assert_true(level->fan_bytes_per_s == 1.5e9);
     assert_int_equal(level->n_protocols, 2);
     assert_true(level->protocols[0].start_seconds == 12e-6 && level->protocols[0].member_seconds == 1.5e-6);
     assert_true(level->protocols[0].bytes_per_s == 0.4e9 && level->protocols[1].bytes_per_s == 1e9);
@@ -244,6 +246,9 @@ static void what_a_library_cannot_make_of_links_is_refused(void **state)
         {"collectives = 1 us: 0.5 GB/s, 2 us: 0.4 GB/s",
          "'collectives' is '1 us: 0.5 GB/s, 2 us: 0.4 GB/s', expected rates in ascending order, the protocol for small "
          "collectives first"},
+        {"fan_bandwidth = 3 GB/s", "'fan_bandwidth' is 3 GB/s, expected at most the bandwidth of all members, 2 GB/s"},
+        {"fan_bandwidth = 3",
+         "'fan_bandwidth' is '3', expected a rate such as 450 GB/s or 400 Gb/s (k M G T P, Ki Mi Gi Ti)"},
         {"collectives = 1 us", "'collectives' is '1 us', expected up to 4 protocols such as 12 us + 1.3 us: 140 GB/s, "
                                "36 us: 320 GB/s"},
         {"collectives = 1 us +: 1 GB/s", "'collectives' is '1 us +: 1 GB/s', expected up to 4 protocols such as "

@@ -19,6 +19,7 @@ static void init_ranks(struct scene *scene, uint32_t ranks)
                ranks, 1);
     scene->device.processors = 8;
     scene_sms = 0;
+    scene_pairs = false;
     scene_host_seconds = 0;
     scene_synchronizes = false;
     scene_waits = false;
@@ -76,30 +77,32 @@ static void what_streams_memory_keeps_its_speed(void **state)
     scene_fini(&scene);
 }
 
-/* A message there and one back: in one stream they are one kernel's and share its SMs, in two their SMs add up. */
-static void messages_of_one_stream_share_sms_and_streams_add_theirs(void **state)
+/* A message there and one back: in one stream they are one kernel's and share its SMs, in two their SMs add up; also
+ * where each two ranks have a communicator, for then what is sent and what is received are kernels of their own. */
+static void messages_of_one_kernel_share_sms_and_kernels_add_theirs(void **state)
 {
     (void)state;
     static const struct {
         enum stream back;
+        bool pairs;
         double sms;
-    } cases[] = {{STREAM_EXCHANGE, 2}, {STREAM_GRADIENT, 4}};
-    for (size_t c = 0; c < 2; c++) {
+    } cases[] = {{STREAM_EXCHANGE, false, 2},
+                 {STREAM_GRADIENT, false, 4},
+                 {STREAM_EXCHANGE, true, 4},
+                 {STREAM_GRADIENT, true, 4}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct scene scene;
         init_ranks(&scene, 2);
         scene_sms = 2;
+        scene_pairs = cases[c].pairs;
         add_local(&scene, 0, OP_ATTEND, 9000);
-        uint32_t there = program_new_group(&scene.programs[0]), here = program_new_group(&scene.programs[1]);
+        uint32_t groups[2] = {program_new_group(&scene.programs[0]), program_new_group(&scene.programs[1])};
         add_message(&scene, STREAM_EXCHANGE, 0, 1, 400);
         add_message(&scene, cases[c].back, 1, 0, 400);
-        if (cases[c].back == STREAM_EXCHANGE) /* posted together, so that they move together */
-            for (uint32_t i = 0; i < scene.programs[0].n_ops; i++)
-                if (op_is_message(&scene.programs[0].ops[i]))
-                    scene.programs[0].ops[i].group = there;
-        if (cases[c].back == STREAM_EXCHANGE)
-            for (uint32_t i = 0; i < scene.programs[1].n_ops; i++)
-                if (op_is_message(&scene.programs[1].ops[i]))
-                    scene.programs[1].ops[i].group = here;
+        for (int r = 0; r < 2 && cases[c].back == STREAM_EXCHANGE; r++) /* posted together: they move together */
+            for (uint32_t i = 0; i < scene.programs[r].n_ops; i++)
+                if (op_is_message(&scene.programs[r].ops[i]))
+                    scene.programs[r].ops[i].group = groups[r];
         end_both(&scene);
         for (int e = 0; e < 2; e++)
             assert_near(scene_seconds(both[e], &scene) * 1e9, 9000 + cases[c].sms / 8 * 400, 1e-8);
@@ -220,7 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_transfer_takes_its_sms_from_attention_while_it_moves),
         cmocka_unit_test(what_streams_memory_keeps_its_speed),
-        cmocka_unit_test(messages_of_one_stream_share_sms_and_streams_add_theirs),
+        cmocka_unit_test(messages_of_one_kernel_share_sms_and_kernels_add_theirs),
         cmocka_unit_test(the_slower_of_host_and_device_sets_the_pace),
         cmocka_unit_test(a_message_waits_for_the_hosts_of_both_ends),
         cmocka_unit_test(random_programs_run_alike_in_both_engines),

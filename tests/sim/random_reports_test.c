@@ -72,6 +72,7 @@ static struct implementation random_implementation(struct dice *dice)
     i.host_kernel_seconds = 1e-6 * dice_below(dice, 3);
     i.host_message_seconds = 1e-6 * dice_below(dice, 3);
     i.waits = dice_chance(dice, 2);
+    i.one_stream = dice_chance(dice, 2);
     return i;
 }
 

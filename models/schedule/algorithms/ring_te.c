@@ -2,7 +2,7 @@
  *
  * What sets it apart from ring.c:
  *   - K and V are one message. Step i's kernel is in the first or the second compute stream by i mod 2, so that the
- *     launch and the tail of one hide behind the other.
+ *     launch and the tail of one hide behind the other, unless the implementation has one compute stream.
  *   - Nothing is merged on the way. Every step leaves its output, of exactly the rows it computed, and adds its LSE to
  *     the rank's; a pass at the end corrects all outputs by the final LSE and sums them, in the model's type.
  *   - All received blocks stay until the forward pass ends (one array), and the last one is kept for the backward pass.
@@ -78,7 +78,8 @@ static uint32_t exchange(const struct forward *f, uint32_t step, uint32_t held)
 static void attend(struct forward *f, uint32_t step, uint32_t held)
 {
     struct builder *b = f->b;
-    bool second = step % 2 && b->schedule->experiment->overlap;
+    const struct experiment *experiment = b->schedule->experiment;
+    bool second = step % 2 && experiment->overlap && !experiment->implementation.one_stream;
     struct attention a = {.q = b->queries,
                           .k = circle_keys(&b->circle, builder_back(b, step)),
                           .lanes = b->lanes,
