@@ -249,13 +249,14 @@ static enum prediction_status check_combination(const struct check *check)
         .overrides = check->overrides,
         .n_overrides = check->n_overrides,
         .engine = engines[0],
+        .no_fold = true,
     };
     struct prediction prediction;
     enum prediction_status status = prediction_prepare(&prediction, &question, check->diag);
     if (status == PREDICTION_DONE) {
         uint64_t operations = 0, messages = 0;
         for (uint32_t rank = 0; rank < prediction.placement.cp; rank++) {
-            const struct program *program = &prediction.programs[rank];
+            const struct program *program = ensemble_program(&prediction.whole, rank);
             operations += program->n_ops;
             for (uint32_t i = 0; i < program->n_ops; i++)
                 messages += program->ops[i].kind == OP_SEND;

@@ -5,11 +5,13 @@
 #include "cli/json_set.h"
 #include "cli/writers.h"
 
-static json_t *operation_to_json(const struct program *program, uint32_t index, const struct moment *moment)
+static json_t *operation_to_json(const struct ensemble *whole, uint32_t place, uint32_t index,
+                                 const struct moment *moment)
 {
-    const struct op *op = &program->ops[index];
+    const struct program *program = ensemble_program(whole, place);
+    const struct op turned = ensemble_op(whole, place, index), *op = &turned;
     json_t *json = json_object();
-    json_set_count(json, "rank", program->rank);
+    json_set_count(json, "rank", whole->instances[place].rank);
     json_set_count(json, "op", index);
     json_set_text(json, "kind", op_kind_name((enum op_kind)op->kind));
     json_set_text(json, "stream", stream_name((enum stream)op->stream));
@@ -32,15 +34,16 @@ static json_t *operation_to_json(const struct program *program, uint32_t index, 
     return json;
 }
 
-void run_json_add_operations(json_t *run, const struct program *programs, uint32_t cp, const struct timeline *timeline)
+void run_json_add_operations(json_t *run, const struct prediction *prediction)
 {
+    const struct ensemble *whole = &prediction->whole;
     json_t *operations = json_array();
-    for (uint32_t instance = 0; instance < timeline->n_instances; instance++) {
-        const struct program *program = &programs[instance % cp];
-        for (uint32_t i = 0; i < program->n_ops; i++) {
-            json_t *operation = operation_to_json(program, i, &timeline->moments[instance][i]);
-            if (timeline->n_instances > cp)
-                json_set_count(operation, "group", instance / cp);
+    for (uint32_t place = 0; place < prediction->report.n_ranks; place++) {
+        const struct moment *moments = prediction->timeline.moments[prediction_instance(prediction, place)];
+        for (uint32_t i = 0; i < ensemble_program(whole, place)->n_ops; i++) {
+            json_t *operation = operation_to_json(whole, place, i, &moments[i]);
+            if (whole->groups > 1)
+                json_set_count(operation, "group", whole->instances[place].group);
             json_array_append_new(operations, operation);
         }
     }

@@ -36,7 +36,7 @@ static bool write_json(const struct result *result, FILE *stream)
                    : result->validation ? validation_to_json(result->validation)
                                         : run_to_json(prediction);
     if (prediction && result->options->operations)
-        run_json_add_operations(json, prediction->programs, prediction->placement.cp, &prediction->timeline);
+        run_json_add_operations(json, prediction);
     bool fine = json_print(json, stream);
     json_decref(json);
     return fine;

@@ -14,10 +14,10 @@ static const struct plot_paint paints[PAINTS] = {
     [IDLE] = {"idle", PLOT_PALE, '.', "idle"},
 };
 
-static double attention_seconds(const struct prediction *prediction, uint32_t instance)
+static double attention_seconds(const struct prediction *prediction, uint32_t place)
 {
-    const struct program *program = &prediction->programs[instance % prediction->placement.cp];
-    const struct moment *moments = prediction->timeline.moments[instance];
+    const struct program *program = ensemble_program(&prediction->whole, place);
+    const struct moment *moments = prediction->timeline.moments[prediction_instance(prediction, place)];
     struct intervals attention = {0}; /* two compute streams have launches in common with work */
     for (uint32_t i = 0; i < program->n_ops; i++) {
         const struct op *op = &program->ops[i];

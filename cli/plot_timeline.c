@@ -65,8 +65,9 @@ static void place_op(struct lane lanes[LANES], const struct op *op, struct momen
     intervals_add(&lanes[LANE_COMPUTE].sets[op_is_attention(op) ? ATTENTION : OTHER_COMPUTE], moment.move, moment.end);
 }
 
-static void lanes_init(struct lane lanes[LANES], const struct prediction *prediction, uint32_t instance)
+static void lanes_init(struct lane lanes[LANES], const struct prediction *prediction, uint32_t place)
 {
+    uint32_t instance = prediction_instance(prediction, place);
     memset(lanes, 0, LANES * sizeof *lanes);
     const struct program *program = execution_program(prediction->execution, instance);
     const struct timeline *timeline = &prediction->timeline;
@@ -74,7 +75,10 @@ static void lanes_init(struct lane lanes[LANES], const struct prediction *predic
     for (uint32_t i = 0; i < program->n_ops; i++)
         place_op(lanes, &program->ops[i], moments[i]);
     struct rank_time time;
-    rank_time_init(&time, program, moments, prediction->execution, timeline->phase_end);
+    struct stream_reach reach;
+    stream_reach_init(&reach, execution_order(prediction->execution, instance));
+    rank_time_init(&time, program, &reach, moments, timeline->phase_end);
+    stream_reach_fini(&reach);
     for (size_t i = 0; i < time.exposed.count; i++)
         intervals_add(&lanes[LANE_COMPUTE].sets[EXPOSED], time.exposed.items[i].begin, time.exposed.items[i].end);
     rank_time_fini(&time);
@@ -166,7 +170,7 @@ struct drawing {
     const struct plot_target *target;
     FILE *stream;
     struct unit unit;
-    uint32_t *ranks; /* the instances shown */
+    uint32_t *ranks; /* those shown: [group * cp + rank] */
     uint32_t n_ranks;
     struct lane (*lanes)[LANES];
     bool used[PAINTS];

@@ -5,6 +5,7 @@
  */
 #include "cli/prediction.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,7 +14,9 @@
 #include "models/input/data_path.h"
 #include "models/input/key_table.h"
 #include "models/schedule/checker.h"
+#include "sim/fold.h"
 #include "sim/interval.h"
+#include "sim/plan.h"
 
 enum made {
     MADE_EXPERIMENT = 1 << 0,
@@ -23,10 +26,9 @@ enum made {
     MADE_PROGRAMS = 1 << 4,
     MADE_TIMELINE = 1 << 5,
     MADE_REPORT = 1 << 6,
+    MADE_ENSEMBLE = 1 << 7,
+    MADE_FOLDING = 1 << 8,
 };
-
-/* Only so many missing routes are named. */
-#define ROUTE_PROBLEMS_MAX 8
 
 /* A shipped file below the working directory reads better without that in front. Takes over `path`. */
 static char *shortened(char *path)
@@ -163,30 +165,23 @@ static bool read_files(struct prediction *prediction, const struct question *que
     return fine;
 }
 
-/* Every message must have a way, in every group. */
-static bool check_routes(const struct prediction *prediction, struct diagnostics *diag)
+/* Proving walks every operation; where one program stands for all ranks that may be far more than simulating. */
+#define PROVED_OPERATIONS_MAX 5e5
+
+/* Programs that turn are proved like others, all ranks' of them, unless they are too many. (The tests show that they
+ * turn, and prove small ones.) */
+static bool prove(struct prediction *prediction, struct diagnostics *diag)
 {
-    const struct placement *placement = &prediction->placement;
-    struct route route;
-    route_init(&route);
-    bool *seen = memory_zeroed(placement->cp, sizeof *seen);
-    size_t problems = 0;
-    for (uint32_t rank = 0; rank < placement->cp; rank++) {
-        const struct program *program = &prediction->programs[rank];
-        memset(seen, 0, placement->cp * sizeof *seen);
-        for (uint32_t i = 0; i < program->n_ops; i++) {
-            const struct op *op = &program->ops[i];
-            if (op->kind != OP_SEND || seen[op->peer])
-                continue;
-            seen[op->peer] = true;
-            for (uint32_t group = 0; group < placement->groups && problems < ROUTE_PROBLEMS_MAX; group++)
-                problems += !topology_route(&prediction->topology, placement_gpu(placement, group, rank),
-                                            placement_gpu(placement, group, op->peer), &route, diag);
-        }
-    }
-    free(seen);
-    route_fini(&route);
-    return problems == 0;
+    const struct schedule *schedule = &prediction->schedule;
+    double operations = (double)prediction->programs[0].n_ops * schedule->ranks;
+    if (prediction->n_programs == schedule->ranks)
+        return prediction->proved = checker_check(schedule, prediction->programs, diag);
+    if (operations > PROVED_OPERATIONS_MAX)
+        return true;
+    struct program *programs = schedule_build_all(schedule);
+    prediction->proved = checker_check(schedule, programs, diag);
+    schedule_free_programs(schedule, programs);
+    return prediction->proved;
 }
 
 enum prediction_status prediction_prepare_schedule(struct prediction *prediction, const struct question *question,
@@ -209,9 +204,29 @@ enum prediction_status prediction_prepare_schedule(struct prediction *prediction
     if (!fine)
         return PREDICTION_BAD_INPUT;
     placement_permute(&prediction->placement, prediction->schedule.place_of_rank);
-    prediction->programs = schedule_build_all(&prediction->schedule);
+    prediction->n_programs =
+        question->topology_path ? schedule_period(&prediction->schedule) : prediction->schedule.ranks;
+    prediction->programs = schedule_build_first(&prediction->schedule, prediction->n_programs);
     prediction->made |= MADE_PROGRAMS;
-    return checker_check(&prediction->schedule, prediction->programs, diag) ? PREDICTION_DONE : PREDICTION_FAILED;
+    return prove(prediction, diag) ? PREDICTION_DONE : PREDICTION_FAILED;
+}
+
+/* Of each a moment is kept. */
+#define OPERATIONS_RUN_MAX 3e8
+
+static bool check_operations(const struct prediction *prediction, struct diagnostics *diag)
+{
+    const struct ensemble *ensemble =
+        prediction->made & MADE_FOLDING ? &prediction->folding.ensemble : &prediction->whole;
+    double operations = 0;
+    for (uint32_t i = 0; i < ensemble->n_instances; i++)
+        operations += ensemble_program(ensemble, i)->n_ops;
+    if (operations <= OPERATIONS_RUN_MAX)
+        return true;
+    return diagnostics_add(diag,
+                           "%" PRIu32 " ranks that are not alike have %.2g operations to simulate, expected at most "
+                           "%.0g: fewer ranks, or larger blocks",
+                           ensemble->n_instances, operations, OPERATIONS_RUN_MAX);
 }
 
 enum prediction_status prediction_prepare(struct prediction *prediction, const struct question *question,
@@ -220,39 +235,64 @@ enum prediction_status prediction_prepare(struct prediction *prediction, const s
     enum prediction_status status = prediction_prepare_schedule(prediction, question, diag);
     if (status != PREDICTION_DONE)
         return status;
-    bool fine = check_routes(prediction, diag);
-    fine &= cost_init(&prediction->cost, &prediction->device, &prediction->topology, &prediction->schedule, diag);
+    if (!cost_init(&prediction->cost, &prediction->device, &prediction->topology, &prediction->schedule, diag))
+        return PREDICTION_BAD_INPUT;
     prediction->cost.without = question->without;
-    return fine ? PREDICTION_DONE : PREDICTION_BAD_INPUT;
+    const struct placement *placement = &prediction->placement;
+    if (!ensemble_init(&prediction->whole, prediction->programs, prediction->n_programs, placement->cp,
+                       placement->groups, diag))
+        return PREDICTION_FAILED;
+    prediction->made |= MADE_ENSEMBLE;
+    /* A plan of all ranks shows that every message has a way, and which ranks are alike. */
+    const struct simulation all = {.ensemble = &prediction->whole, .cost = &prediction->cost, .placement = placement};
+    struct plan plan;
+    if (!plan_init(&plan, &all, diag))
+        return PREDICTION_BAD_INPUT;
+    if (!question->no_fold && prediction->topology.ranks_per_device == 1) {
+        fold_init(&prediction->folding, &prediction->whole, &plan);
+        prediction->made |= MADE_FOLDING;
+    }
+    plan_fini(&plan);
+    return check_operations(prediction, diag) ? PREDICTION_DONE : PREDICTION_BAD_INPUT;
+}
+
+struct report_input prediction_report_input(const struct prediction *prediction)
+{
+    return (struct report_input){
+        .schedule = &prediction->schedule,
+        .execution = prediction->execution,
+        .folding = prediction->made & MADE_FOLDING ? &prediction->folding : NULL,
+        .cost = prediction->measured ? NULL : &prediction->cost,
+        .placement = prediction->measured ? NULL : &prediction->placement,
+        .timeline = &prediction->timeline,
+    };
+}
+
+uint32_t prediction_instance(const struct prediction *prediction, uint32_t place)
+{
+    return folding_instance(prediction->made & MADE_FOLDING ? &prediction->folding : NULL, place);
 }
 
 enum prediction_status prediction_run(struct prediction *prediction, const struct question *question,
                                       struct diagnostics *diag)
 {
-    const struct placement *placement = &prediction->placement;
-    prediction->execution = execution_create(prediction->programs, placement->cp, placement->groups, diag);
-    if (!prediction->execution)
-        return PREDICTION_FAILED;
-    timeline_init(&prediction->timeline, prediction->programs, placement->cp, placement->groups);
+    const struct folding *folding = prediction->made & MADE_FOLDING ? &prediction->folding : NULL;
+    const struct ensemble *ensemble = folding ? &folding->ensemble : &prediction->whole;
+    prediction->execution = execution_of(ensemble);
+    timeline_of(&prediction->timeline, ensemble);
     prediction->made |= MADE_TIMELINE;
     const struct simulation simulation = {
-        .programs = prediction->programs,
+        .ensemble = ensemble,
         .execution = prediction->execution,
         .cost = &prediction->cost,
-        .placement = placement,
+        .placement = &prediction->placement,
+        .folding = folding,
         .progress = question->progress,
         .progress_context = question->progress_context,
     };
     if (!question->engine->run(&simulation, &prediction->timeline, diag))
         return PREDICTION_FAILED;
-    const struct report_input input = {
-        .schedule = &prediction->schedule,
-        .programs = prediction->programs,
-        .execution = prediction->execution,
-        .cost = &prediction->cost,
-        .placement = placement,
-        .timeline = &prediction->timeline,
-    };
+    const struct report_input input = prediction_report_input(prediction);
     if (!report_init(&prediction->report, &input, diag))
         return PREDICTION_FAILED;
     prediction->made |= MADE_REPORT;
@@ -277,12 +317,12 @@ enum prediction_status prediction_take_run(struct prediction *prediction, struct
     *timeline = (struct timeline){0};
     free(prediction->topology_name);
     prediction->topology_name = memory_text("(this machine)");
-    prediction->execution = execution_create(prediction->programs, ranks, 1, diag);
-    if (!prediction->execution)
+    if (!ensemble_init(&prediction->whole, prediction->programs, ranks, ranks, 1, diag))
         return PREDICTION_FAILED;
+    prediction->made |= MADE_ENSEMBLE;
+    prediction->execution = execution_of(&prediction->whole);
     const struct report_input input = {
         .schedule = &prediction->schedule,
-        .programs = prediction->programs,
         .execution = prediction->execution,
         .timeline = &prediction->timeline,
         .measured = times,
@@ -302,8 +342,12 @@ void prediction_fini(struct prediction *prediction)
         timeline_fini(&prediction->timeline);
     if (prediction->execution)
         execution_destroy(prediction->execution);
+    if (prediction->made & MADE_FOLDING)
+        folding_fini(&prediction->folding);
+    if (prediction->made & MADE_ENSEMBLE)
+        ensemble_fini(&prediction->whole);
     if (prediction->made & MADE_PROGRAMS)
-        schedule_free_programs(&prediction->schedule, prediction->programs);
+        schedule_free_first(prediction->programs, prediction->n_programs);
     if (prediction->made & MADE_SCHEDULE)
         schedule_fini(&prediction->schedule);
     if (prediction->made & MADE_DEVICE)

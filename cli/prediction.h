@@ -23,6 +23,7 @@ struct question {
     size_t n_overrides;
     const struct engine_ops *engine;
     mechanism_set without;       /* mechanisms of the cost model that are left out */
+    bool no_fold;                /* every rank is simulated */
     struct diagnostics *lenient; /* see schedule_init; NULL: strict */
     void (*progress)(void *context, double share);
     void *progress_context;
@@ -36,8 +37,11 @@ struct prediction {
     struct device device;
     struct placement placement;
     struct schedule schedule;
-    struct program *programs;
+    struct program *programs; /* of the ranks below n_programs: all, unless they turn (schedule_period) */
+    uint32_t n_programs;
+    struct ensemble whole; /* all ranks of all groups */
     struct cost cost;
+    struct folding folding;
     struct execution *execution;
     struct timeline timeline;
     struct report report;
@@ -47,6 +51,7 @@ struct prediction {
     char *topology_name, *experiment_name; /* as the user wrote them: results do not depend on where files were found */
     char *command; /* the command that gives this very result: topology, experiment, overrides, engine; no output
                       options */
+    bool proved;   /* by the checker, before it ran */
     unsigned made; /* which of the above are there to be freed; prediction.c */
 };
 
@@ -71,6 +76,12 @@ enum prediction_status prediction_run(struct prediction *prediction, const struc
 enum prediction_status prediction_take_run(struct prediction *prediction, struct timeline *timeline,
                                            const struct measured_times *times, double device_bytes,
                                            struct diagnostics *diag);
+/* What a report of the prediction is made from; also for what is no part of it (models/result/steps.h). */
+struct report_input prediction_report_input(const struct prediction *prediction);
+
+/* The instance of the execution and the timeline that stands for rank `place` (group * cp + rank). */
+uint32_t prediction_instance(const struct prediction *prediction, uint32_t place);
+
 /* Frees whatever prepare and run have made, also after they failed. */
 void prediction_fini(struct prediction *prediction);
 

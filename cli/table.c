@@ -12,6 +12,7 @@
 #include "cli/text_table.h"
 #include "cli/writers.h"
 #include "models/base/memory.h"
+#include "models/result/steps.h"
 
 #define RANKS_SHOWN 8 /* so many are shown whole */
 #define RANKS_FIRST 3 /* of more, so many from the front */
@@ -350,9 +351,12 @@ static void add_step(struct text_table *table, const struct step_row *step, stru
     text_table_number(table, step->idle_after_seconds, seconds);
 }
 
-static void write_steps(const struct report *report, FILE *stream)
+static void write_steps(const struct prediction *prediction, FILE *stream)
 {
-    struct unit seconds = fine_unit_of_seconds(report->seconds);
+    struct unit seconds = fine_unit_of_seconds(prediction->report.seconds);
+    const struct report_input input = prediction_report_input(prediction);
+    struct step_list steps;
+    steps_of(&steps, &input);
     struct text_table table;
     text_table_init(&table);
     text_table_column(&table, false, "rank");
@@ -369,8 +373,9 @@ static void write_steps(const struct report *report, FILE *stream)
     text_table_column(&table, false, "other\n%s", seconds.name);
     text_table_column(&table, false, "exposed after\n%s", seconds.name);
     text_table_column(&table, false, "idle after\n%s", seconds.name);
-    for (uint32_t i = 0; i < report->n_steps; i++)
-        add_step(&table, &report->steps[i], seconds);
+    for (size_t i = 0; i < steps.count; i++)
+        add_step(&table, &steps.rows[i], seconds);
+    free(steps.rows);
     fputs("\nSteps (exposed, idle: waited before the attention operation, and behind it)\n", stream);
     text_table_print(&table, stream);
     text_table_fini(&table);
@@ -391,7 +396,7 @@ bool table_write(const struct prediction *prediction, bool details, FILE *stream
     write_accounting(report, prediction->placement.cp, details, stream);
     write_links(report, stream);
     if (details)
-        write_steps(report, stream);
+        write_steps(prediction, stream);
     free(shown);
     return fflush(stream) == 0 && !ferror(stream);
 }

@@ -41,6 +41,7 @@ static size_t take_thread(struct threads *threads, double begin, double end)
 struct trace {
     FILE *stream;
     const struct schedule *schedule;
+    const struct ensemble *whole;
     bool first;
 };
 
@@ -123,14 +124,14 @@ static void append_lanes(char *text, size_t size, const struct schedule *schedul
 
 /* What an operation is called: its kind and what tells it from its like: "attend k3", "attend q2 k0 h8-15",
  * "send KV to 1", "split-rows Q". */
-static void short_name(const struct trace *trace, const struct program *program, const struct op *op, char *text,
-                       size_t size)
+static void short_name(const struct trace *trace, uint32_t rank, const struct program *program, const struct op *op,
+                       char *text, size_t size)
 {
     snprintf(text, size, "%s", op_kind_name((enum op_kind)op->kind));
     if (op_is_message(op)) {
         append(text, size, " %s %s %" PRIu32, carried(program, op), op->kind == OP_SEND ? "to" : "from", op->peer);
     } else if (op_is_attention(op)) {
-        if (!are_own(trace->schedule, program->rank, op->q.owner))
+        if (!are_own(trace->schedule, rank, op->q.owner))
             append_owner(text, size, 'q', op->q.owner);
         append_owner(text, size, 'k', op->k.owner);
     } else if (op_is_layout(op)) {
@@ -139,18 +140,18 @@ static void short_name(const struct trace *trace, const struct program *program,
     append_lanes(text, size, trace->schedule, op->lanes);
 }
 
-static void write_op(struct trace *trace, uint32_t process, size_t thread, const struct program *program,
-                     uint32_t index, struct moment moment)
+static void write_op(struct trace *trace, uint32_t place, size_t thread, uint32_t index, struct moment moment)
 {
-    const struct op *op = &program->ops[index];
+    const struct program *program = ensemble_program(trace->whole, place);
+    const struct op turned = ensemble_op(trace->whole, place, index), *op = &turned;
     char name[96];
     double begin = shown_begin(op, moment);
-    short_name(trace, program, op, name, sizeof name);
+    short_name(trace, trace->whole->instances[place].rank, program, op, name, sizeof name);
     begin_event(trace);
     fprintf(trace->stream,
             "{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"%s\",\"pid\":%" PRIu32
             ",\"tid\":%zu,\"ts\":%.17g,\"dur\":%.17g,\"args\":{\"op\":%" PRIu32,
-            name, phase_name(program_phase(program, index)), process, thread, begin * 1e6, (moment.end - begin) * 1e6,
+            name, phase_name(program_phase(program, index)), place, thread, begin * 1e6, (moment.end - begin) * 1e6,
             index);
     write_block(trace->stream, "q", op->q);
     write_block(trace->stream, "k", op->k);
@@ -167,20 +168,21 @@ static void write_op(struct trace *trace, uint32_t process, size_t thread, const
     fputs("}}", trace->stream);
 }
 
-static void write_instance(struct trace *trace, uint32_t instance, uint32_t cp, uint32_t groups,
-                           const struct program *program, const struct moment *moments)
+static void write_rank(struct trace *trace, uint32_t place, const struct moment *moments)
 {
+    const struct instance *self = &trace->whole->instances[place];
+    const struct program *program = ensemble_program(trace->whole, place);
     char name[64];
-    if (groups > 1)
-        snprintf(name, sizeof name, "rank %" PRIu32 " of group %" PRIu32, instance % cp, instance / cp);
+    if (trace->whole->groups > 1)
+        snprintf(name, sizeof name, "rank %" PRIu32 " of group %" PRIu32, self->rank, self->group);
     else
-        snprintf(name, sizeof name, "rank %" PRIu32, instance % cp);
-    write_name(trace, "process_name", instance, 0, name);
+        snprintf(name, sizeof name, "rank %" PRIu32, self->rank);
+    write_name(trace, "process_name", place, 0, name);
     struct threads threads[STREAM_COUNT] = {0};
     for (uint32_t i = 0; i < program->n_ops; i++) {
         uint8_t stream = program->ops[i].stream;
         size_t thread = take_thread(&threads[stream], shown_begin(&program->ops[i], moments[i]), moments[i].end);
-        write_op(trace, instance, first_thread[stream] + thread, program, i, moments[i]);
+        write_op(trace, place, first_thread[stream] + thread, i, moments[i]);
     }
     for (int stream = 0; stream < STREAM_COUNT; stream++) {
         for (size_t thread = 0; thread < threads[stream].count; thread++) {
@@ -188,7 +190,7 @@ static void write_instance(struct trace *trace, uint32_t instance, uint32_t cp, 
                 snprintf(name, sizeof name, "%s (%zu)", stream_name((enum stream)stream), thread + 1);
             else
                 snprintf(name, sizeof name, "%s", stream_name((enum stream)stream));
-            write_name(trace, "thread_name", instance, first_thread[stream] + thread, name);
+            write_name(trace, "thread_name", place, first_thread[stream] + thread, name);
         }
         free(threads[stream].free_at);
     }
@@ -196,12 +198,10 @@ static void write_instance(struct trace *trace, uint32_t instance, uint32_t cp, 
 
 bool trace_write(const struct prediction *prediction, FILE *stream)
 {
-    uint32_t cp = prediction->placement.cp;
-    struct trace trace = {stream, &prediction->schedule, true};
+    struct trace trace = {stream, &prediction->schedule, &prediction->whole, true};
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", stream);
-    for (uint32_t i = 0; i < prediction->timeline.n_instances; i++)
-        write_instance(&trace, i, cp, prediction->placement.groups, &prediction->programs[i % cp],
-                       prediction->timeline.moments[i]);
+    for (uint32_t place = 0; place < prediction->report.n_ranks; place++)
+        write_rank(&trace, place, prediction->timeline.moments[prediction_instance(prediction, place)]);
     fputs("\n]}\n", stream);
     return fflush(stream) == 0 && !ferror(stream);
 }

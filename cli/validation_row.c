@@ -124,7 +124,7 @@ static bool run_transfer(const struct simulation *simulation, const struct engin
                          struct row_prediction *answer, struct diagnostics *diag)
 {
     struct timeline timeline;
-    timeline_init(&timeline, simulation->programs, simulation->placement->cp, 1);
+    timeline_of(&timeline, simulation->ensemble);
     bool good = engine->run(simulation, &timeline, diag);
     *answer = (struct row_prediction){.seconds = timeline.phase_end[PHASE_COUNT - 1]};
     timeline_fini(&timeline);
@@ -148,12 +148,16 @@ static enum prediction_status simulate_transfer(const struct validation_row *row
         cost_init_transfers(&cost, device, topology, &benchmark.schedule);
         cost.without = settings->without;
         struct execution *execution = execution_create(benchmark.programs, row->ranks, 1, diag);
-        const struct simulation simulation = {
-            .programs = benchmark.programs, .execution = execution, .cost = &cost, .placement = &placement};
-        bool good = execution && run_transfer(&simulation, settings->engine, answer, diag);
-        status = good ? PREDICTION_DONE : PREDICTION_FAILED;
-        if (execution)
+        status = PREDICTION_FAILED;
+        if (execution) {
+            const struct simulation simulation = {.ensemble = execution_ensemble(execution),
+                                                  .execution = execution,
+                                                  .cost = &cost,
+                                                  .placement = &placement};
+            if (run_transfer(&simulation, settings->engine, answer, diag))
+                status = PREDICTION_DONE;
             execution_destroy(execution);
+        }
     }
     benchmark_fini(&benchmark);
     return status;

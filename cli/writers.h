@@ -16,7 +16,7 @@
 json_t *run_to_json(const struct prediction *prediction);
 /* Adds every operation of every rank to the run: "operations", an array of {rank, group, op, kind, stream, phase,
  * begin, end (seconds), and of messages move, peer, bytes, traffic, of attention pairs}. */
-void run_json_add_operations(json_t *run, const struct program *programs, uint32_t cp, const struct timeline *timeline);
+void run_json_add_operations(json_t *run, const struct prediction *prediction);
 /* Prints any JSON with this project's layout and precision, with a final newline. */
 bool json_print(const json_t *json, FILE *stream);
 

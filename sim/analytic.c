@@ -124,7 +124,7 @@ static void begin_work(struct session *session, struct event *event, double now)
 static void begin_delay(struct session *session, struct activity send, double begin, double now)
 {
     struct event event = {.activity = send, .moment = {begin, begin, begin}};
-    const struct path *path = &session->plan.paths[plan_path(&session->plan, send)];
+    const struct path *path = plan_path(&session->plan, send);
     double factor = cost_message_factor(session->simulation->cost, &path->cost);
     double bytes = (double)plan_op(&session->plan, send)->bytes;
     event.moment.move = now + factor * path->cost.delay_seconds;
@@ -253,11 +253,11 @@ static bool run(const struct simulation *simulation, struct timeline *timeline, 
     if (!plan_init(&session.plan, simulation, diag))
         return false;
     recorder_init(&session.recorder, simulation, timeline);
-    slowdown_init(&session.slowdown, simulation->cost, execution_instances(simulation->execution));
-    device_turns_init(&session.turns, execution_instances(simulation->execution), simulation->placement,
+    slowdown_init(&session.slowdown, simulation->cost, simulation->ensemble->n_instances);
+    device_turns_init(&session.turns, simulation->ensemble, simulation->placement,
                       simulation->cost->topology->ranks_per_device);
     sm_queue_init(&session.sms, &session.plan);
-    session.waiting = memory_zeroed(2 * (size_t)execution_instances(simulation->execution), sizeof *session.waiting);
+    session.waiting = memory_zeroed(2 * (size_t)simulation->ensemble->n_instances, sizeof *session.waiting);
     timeline->unshared = true;
     double now = 0;
     for (;;) {

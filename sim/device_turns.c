@@ -21,12 +21,15 @@ static int compare_seats(const void *a, const void *b)
 }
 
 /* Numbers the devices that are used. */
-static void find_devices(struct device_turns *turns, uint32_t instances, const struct placement *placement,
+static void find_devices(struct device_turns *turns, const struct ensemble *ensemble, const struct placement *placement,
                          uint32_t ranks_per_device)
 {
+    uint32_t instances = ensemble->n_instances;
     struct seat *seats = memory_zeroed(instances, sizeof *seats);
-    for (uint32_t i = 0; i < instances; i++)
-        seats[i] = (struct seat){placement_gpu(placement, i / placement->cp, i % placement->cp) / ranks_per_device, i};
+    for (uint32_t i = 0; i < instances; i++) {
+        const struct instance *instance = &ensemble->instances[i];
+        seats[i] = (struct seat){placement_gpu(placement, instance->group, instance->rank) / ranks_per_device, i};
+    }
     qsort(seats, instances, sizeof *seats, compare_seats);
     uint32_t device = 0;
     for (uint32_t i = 0; i < instances; i++) {
@@ -36,16 +39,17 @@ static void find_devices(struct device_turns *turns, uint32_t instances, const s
     free(seats);
 }
 
-void device_turns_init(struct device_turns *turns, uint32_t instances, const struct placement *placement,
+void device_turns_init(struct device_turns *turns, const struct ensemble *ensemble, const struct placement *placement,
                        uint32_t ranks_per_device)
 {
+    uint32_t instances = ensemble->n_instances;
     turns->devices = memory_zeroed(instances, sizeof *turns->devices);
     turns->device_of = memory_zeroed(instances, sizeof *turns->device_of);
     turns->memory = memory_zeroed(2 * (size_t)instances, sizeof *turns->memory);
     for (uint32_t i = 0; i < instances; i++)
         turns->device_of[i] = i;
     if (ranks_per_device > 1)
-        find_devices(turns, instances, placement, ranks_per_device);
+        find_devices(turns, ensemble, placement, ranks_per_device);
     struct turn *memory = turns->memory;
     for (uint32_t i = 0; i < instances; i++) /* first how many turns each may have to keep */
         turns->devices[turns->device_of[i]].under_way += 2;

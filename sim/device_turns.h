@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "models/input/placement.h"
-#include "models/schedule/program.h"
+#include "models/schedule/ensemble.h"
 
 struct device_turns {
     struct device_turn {
@@ -33,7 +33,7 @@ struct device_turns {
 };
 
 /* `placement` says which instances share a device, so many to each. */
-void device_turns_init(struct device_turns *turns, uint32_t instances, const struct placement *placement,
+void device_turns_init(struct device_turns *turns, const struct ensemble *ensemble, const struct placement *placement,
                        uint32_t ranks_per_device);
 void device_turns_fini(struct device_turns *turns);
 

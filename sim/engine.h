@@ -10,14 +10,16 @@
 #include "models/base/diagnostics.h"
 #include "models/cost/cost.h"
 #include "models/input/placement.h"
+#include "models/result/folding.h"
 #include "models/result/timeline.h"
 #include "models/schedule/execution.h"
 
 struct simulation {
-    const struct program *programs; /* placement->cp of them */
-    struct execution *execution;    /* fresh; run to its end */
+    const struct ensemble *ensemble;
+    struct execution *execution; /* of the ensemble; fresh; run to its end */
     const struct cost *cost;
     const struct placement *placement;
+    const struct folding *folding; /* that the ensemble is of; NULL: the ensemble is all ranks */
     /* Called now and then with the share of operations finished (0 to 1); NULL: not called. */
     void (*progress)(void *context, double share);
     void *progress_context;

@@ -7,17 +7,16 @@
 static bool run_at(const struct simulation *simulation, enum cost_end end, uint32_t moved, double *seconds,
                    struct diagnostics *diag)
 {
-    const struct placement *placement = simulation->placement;
     struct cost cost = *simulation->cost;
     cost.end = end;
     cost.moved = moved;
-    struct execution *execution = execution_create(simulation->programs, placement->cp, placement->groups, diag);
-    if (!execution)
-        return false;
+    struct execution *execution = execution_of(simulation->ensemble);
     struct timeline timeline;
-    timeline_init(&timeline, simulation->programs, placement->cp, placement->groups);
-    const struct simulation at = {
-        .programs = simulation->programs, .execution = execution, .cost = &cost, .placement = placement};
+    timeline_of(&timeline, simulation->ensemble);
+    struct simulation at = *simulation;
+    at.execution = execution;
+    at.cost = &cost;
+    at.progress = NULL;
     bool good = engine_analytic.run(&at, &timeline, diag);
     *seconds = timeline.phase_end[PHASE_COUNT - 1];
     timeline_fini(&timeline);

@@ -1,5 +1,4 @@
-/* plan.c - one pass over each program; a path is made once for every pair of ranks that exchange messages, and
- * for every kind of message between them. */
+/* plan.c - seconds per shape, kinds of messages per outlook, routes and rates per instance. */
 #include "sim/plan.h"
 
 #include <assert.h>
@@ -8,134 +7,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <uthash.h>
+
 #include "models/base/memory.h"
 #include "sim/transfers.h"
 
 #define PROBLEMS_SHOWN 8
 
-/* Messages of one program to one peer that are alike. */
-struct pair {
-    uint32_t from, to;
-    uint32_t op;                /* the first of them */
-    uint32_t sibling;           /* an earlier pair of the same two ranks, NO_PAIR: none */
-    struct transfer *transfers; /* [group of the layout] */
-};
+/* ---- shapes ---- */
 
-#define NO_PAIR UINT32_MAX
-
-struct pairs {
-    struct pair *items;
-    uint32_t count, capacity;
-};
-
-/* What the messages of one program depend on. */
-struct asked {
-    const struct program *program;
-    uint32_t groups;
-    struct transfer *transfers; /* [group * n_ops + op] */
-    const struct cost *cost;
-};
-
-static const struct transfer *transfer_of(const struct asked *asked, uint32_t group, uint32_t op)
+static double *plan_program(const struct cost *cost, const struct program *program)
 {
-    return &asked->transfers[(size_t)group * asked->program->n_ops + op];
-}
-
-static bool are_alike(const struct asked *asked, uint32_t a, uint32_t b)
-{
-    for (uint32_t g = 0; g < asked->groups; g++) {
-        if (!transfers_equal(transfer_of(asked, g, a), transfer_of(asked, g, b)))
-            return false;
-    }
-    return true;
-}
-
-/* The pair of send `op`. `newest`: of the pairs with its peer, NO_PAIR: none yet. */
-static uint32_t pair_of(const struct asked *asked, struct pairs *pairs, uint32_t op, uint32_t *newest)
-{
-    for (uint32_t p = *newest; p != NO_PAIR; p = pairs->items[p].sibling) {
-        if (are_alike(asked, pairs->items[p].op, op))
-            return p;
-    }
-    memory_grow(pairs->items, pairs->count, pairs->capacity);
-    struct pair *pair = &pairs->items[pairs->count];
-    *pair = (struct pair){asked->program->rank, asked->program->ops[op].peer, op, *newest,
-                          memory_zeroed(asked->groups, sizeof *pair->transfers)};
-    for (uint32_t g = 0; g < asked->groups; g++)
-        pair->transfers[g] = *transfer_of(asked, g, op);
-    return *newest = pairs->count++;
-}
-
-/* Fills the steps of one program. `newest`, per peer, is scratch: NO_PAIR before and after. */
-static void plan_program(struct plan *plan, const struct asked *asked, struct pairs *pairs, uint32_t *newest)
-{
-    const struct program *program = asked->program;
-    union step *steps = memory_zeroed(program->n_ops, sizeof *steps);
+    double *seconds = memory_zeroed(program->n_ops, sizeof *seconds);
     for (uint32_t i = 0; i < program->n_ops; i++) {
         const struct op *op = &program->ops[i];
-        if (op->kind == OP_SEND) {
-            steps[i].path = pair_of(asked, pairs, i, &newest[op->peer]);
-        } else if (op->kind != OP_RECEIVE) {
-            steps[i].seconds = cost_op_seconds(asked->cost, program, op);
-            assert(steps[i].seconds >= 0 && isfinite(steps[i].seconds));
-        }
+        if (op_is_message(op))
+            continue;
+        seconds[i] = cost_op_seconds(cost, program, op);
+        assert(seconds[i] >= 0 && isfinite(seconds[i]));
     }
-    for (uint32_t i = 0; i < program->n_ops; i++) {
-        if (program->ops[i].kind == OP_SEND)
-            newest[program->ops[i].peer] = NO_PAIR;
-    }
-    plan->steps[program->rank] = steps;
+    return seconds;
 }
 
-static void plan_programs(struct plan *plan, struct pairs *pairs)
+/* When the host has issued each operation of a program; NULL when it takes no time to. */
+static double *plan_issue(const struct cost *cost, const struct program *program, const double *seconds)
 {
-    const struct simulation *simulation = plan->simulation;
-    uint32_t ranks = simulation->placement->cp, *newest = memory_zeroed(ranks, sizeof *newest);
-    memset(newest, 0xff, ranks * sizeof *newest);
-    struct transfers transfers;
-    transfers_init(&transfers, simulation);
-    struct tile_memo memo = {0};
-    struct cost cost = *simulation->cost;
-    cost.memo = &memo;
-    for (uint32_t r = 0; r < ranks; r++) {
-        const struct program *program = &simulation->programs[r];
-        struct asked asked = {program, simulation->placement->groups, NULL, &cost};
-        asked.transfers = memory_zeroed((size_t)asked.groups * program->n_ops + 1, sizeof *asked.transfers);
-        for (uint32_t g = 0; g < asked.groups; g++)
-            transfers_of(&transfers, g, r, asked.transfers + (size_t)g * program->n_ops);
-        plan_program(plan, &asked, pairs, newest);
-        free(asked.transfers);
-    }
-    transfers_fini(&transfers);
-    free(newest);
-}
-
-/* An earlier way between the same two GPUs with the same rate shares its lane; others have theirs. */
-static void choose_lane(struct path *paths, const struct pairs *pairs, uint32_t pair)
-{
-    struct path *path = &paths[pair];
-    double rate = path->cost.bytes_per_s;
-    for (uint32_t p = pairs->items[pair].sibling; p != NO_PAIR; p = pairs->items[p].sibling) {
-        if (paths[p].cost.bytes_per_s <= rate && paths[p].cost.bytes_per_s >= rate) {
-            path->lane = paths[p].lane;
-            return;
-        }
-        path->lane = paths[p].lane >= path->lane ? paths[p].lane + 1 : path->lane;
-    }
-    path->opens_lane = true;
-}
-
-/* When the host has issued each operation of program `rank`; NULL when it takes no time to. */
-static double *plan_issue(const struct plan *plan, uint32_t rank)
-{
-    const struct cost *cost = plan->simulation->cost;
-    const struct program *program = &plan->simulation->programs[rank];
     double issued = 0, computed = 0;
     for (uint32_t i = 0; i < program->n_ops; i++) {
         const struct op *op = &program->ops[i];
         issued += cost_host_seconds(cost, program, op);
         if (!op_is_message(op) && stream_computes((enum stream)op->stream))
-            computed += plan->steps[rank][i].seconds;
+            computed += seconds[i];
     }
     if (issued <= 0)
         return NULL;
@@ -149,30 +51,203 @@ static double *plan_issue(const struct plan *plan, uint32_t rank)
     return issue;
 }
 
-static bool plan_paths(struct plan *plan, const struct pairs *pairs, struct diagnostics *diag)
+static void plan_shapes(struct plan *plan)
+{
+    const struct ensemble *ensemble = plan->simulation->ensemble;
+    struct tile_memo memo = {0};
+    struct cost cost = *plan->simulation->cost;
+    cost.memo = &memo;
+    plan->seconds = memory_zeroed(ensemble->n_shapes, sizeof *plan->seconds);
+    plan->issue = memory_zeroed(ensemble->n_shapes, sizeof *plan->issue);
+    for (uint32_t s = 0; s < ensemble->n_shapes; s++) {
+        plan->seconds[s] = plan_program(&cost, ensemble->shapes[s].program);
+        plan->issue[s] = plan_issue(&cost, ensemble->shapes[s].program, plan->seconds[s]);
+    }
+}
+
+/* ---- outlooks ---- */
+
+/* Where outlooks are found again by their surroundings. */
+struct known_outlook {
+    uint32_t index;
+    uint32_t *surroundings; /* the key */
+    UT_hash_handle hh;
+};
+
+/* The kinds of one outlook under way. */
+struct kinds {
+    struct kind_of_message *items;
+    uint32_t *sibling; /* [kind]: an earlier one of the same peer; UINT32_MAX: none */
+    uint32_t *newest;  /* [peer] */
+    uint32_t count;
+    size_t capacity, sibling_capacity;
+};
+
+static uint32_t kind_of(struct kinds *kinds, uint32_t peer, const struct transfer *transfer)
+{
+    for (uint32_t k = kinds->newest[peer]; k != UINT32_MAX; k = kinds->sibling[k])
+        if (transfers_equal(&kinds->items[k].transfer, transfer))
+            return k;
+    memory_grow(kinds->items, kinds->count, kinds->capacity);
+    memory_grow(kinds->sibling, kinds->count, kinds->sibling_capacity);
+    kinds->items[kinds->count] = (struct kind_of_message){peer, *transfer};
+    kinds->sibling[kinds->count] = kinds->newest[peer];
+    return kinds->newest[peer] = kinds->count++;
+}
+
+static struct outlook make_outlook(const struct plan *plan, const struct surroundings *surroundings)
+{
+    struct outlook outlook = {.shape = surroundings_shape(surroundings)};
+    const struct shape *shape = &plan->simulation->ensemble->shapes[outlook.shape];
+    const struct program *program = shape->program;
+    struct kinds kinds = {.newest = memory_zeroed(shape->messages.n_peers, sizeof *kinds.newest)};
+    memset(kinds.newest, 0xff, shape->messages.n_peers * sizeof *kinds.newest);
+    struct transfer *transfers = memory_zeroed(program->n_ops, sizeof *transfers);
+    transfers_of(plan->simulation, surroundings, transfers);
+    outlook.kind_of = memory_zeroed(program->n_ops, sizeof *outlook.kind_of);
+    for (uint32_t i = 0; i < program->n_ops; i++)
+        if (program->ops[i].kind == OP_SEND)
+            outlook.kind_of[i] = kind_of(&kinds, shape->messages.peer_of[i], &transfers[i]);
+    outlook.kinds = kinds.items;
+    outlook.n_kinds = kinds.count;
+    free(transfers);
+    free(kinds.sibling);
+    free(kinds.newest);
+    return outlook;
+}
+
+static void plan_outlooks(struct plan *plan)
+{
+    const struct ensemble *ensemble = plan->simulation->ensemble;
+    struct neighbourhood neighbourhood;
+    struct surroundings surroundings = {0};
+    struct known_outlook *known = NULL, *found, *next;
+    size_t capacity = 0;
+    neighbourhood_init(&neighbourhood, plan->simulation);
+    plan->outlook_of = memory_zeroed(ensemble->n_instances, sizeof *plan->outlook_of);
+    for (uint32_t i = 0; i < ensemble->n_instances; i++) {
+        surroundings_of(&neighbourhood, i, &surroundings);
+        size_t size = surroundings.count * sizeof *surroundings.numbers;
+        HASH_FIND(hh, known, surroundings.numbers, size, found);
+        if (!found) {
+            found = memory_zeroed(1, sizeof *found);
+            found->index = plan->n_outlooks;
+            found->surroundings = memory_zeroed(1, size);
+            memcpy(found->surroundings, surroundings.numbers, size);
+            HASH_ADD_KEYPTR(hh, known, found->surroundings, size, found);
+            memory_grow(plan->outlooks, plan->n_outlooks, capacity);
+            plan->outlooks[plan->n_outlooks++] = make_outlook(plan, &surroundings);
+        }
+        plan->outlook_of[i] = found->index;
+    }
+    HASH_ITER(hh, known, found, next)
+    {
+        HASH_DEL(known, found);
+        free(found->surroundings);
+        free(found);
+    }
+    free(surroundings.numbers);
+    neighbourhood_fini(&neighbourhood);
+}
+
+/* ---- ways and paths ---- */
+
+static void take_hops(struct plan *plan, uint32_t way)
+{
+    const struct folding *folding = plan->simulation->folding;
+    if (!folding)
+        return;
+    plan->ways[way].hops = folding->hops + folding->first_hop[way];
+    plan->ways[way].n_hops = folding->first_hop[way + 1] - folding->first_hop[way];
+}
+
+/* The route of instance `i` to its peer `p`, if it has none yet. */
+static bool find_way(struct plan *plan, uint32_t i, uint32_t p, struct diagnostics *why)
 {
     const struct simulation *simulation = plan->simulation;
-    uint64_t problems = 0;
-    plan->paths_per_group = pairs->count;
-    plan->n_paths = (size_t)simulation->placement->groups * pairs->count;
-    plan->paths = memory_zeroed(plan->n_paths, sizeof *plan->paths);
-    for (size_t i = 0; i < plan->n_paths; i++) {
-        uint32_t group = (uint32_t)(i / pairs->count), number = (uint32_t)(i % pairs->count);
-        const struct pair *pair = &pairs->items[number];
-        struct path *path = &plan->paths[i];
+    const struct ensemble *ensemble = simulation->ensemble;
+    const struct instance *self = &ensemble->instances[i];
+    uint32_t way = self->first_peer + p;
+    struct route *route = &plan->ways[way].route;
+    if (route->n_links > 0)
+        return true;
+    uint32_t peer = ensemble_rank(ensemble, i, ensemble->shapes[self->shape].messages.peers[p]);
+    take_hops(plan, way);
+    return topology_route(simulation->cost->topology, placement_gpu(simulation->placement, self->group, self->rank),
+                          placement_gpu(simulation->placement, self->group, peer), route, why);
+}
+
+/* Lanes opened so far from one instance: to whom, over which way, at which rate. */
+struct lanes_open {
+    uint32_t *newest;  /* [instance]: the newest path to it; UINT32_MAX: none. All so between two instances */
+    uint32_t *earlier; /* [kind]: the path to the same instance before; UINT32_MAX: none */
+};
+
+/* An earlier path of the same way and rate shares its lane; others have theirs. */
+static void choose_lane(struct path *paths, uint32_t kind, uint32_t target, struct lanes_open *open)
+{
+    struct path *path = &paths[kind];
+    double rate = path->cost.bytes_per_s;
+    path->opens_lane = true;
+    open->earlier[kind] = open->newest[target];
+    open->newest[target] = kind;
+    for (uint32_t k = open->earlier[kind]; k != UINT32_MAX; k = open->earlier[k]) {
+        if (paths[k].way == path->way && paths[k].cost.bytes_per_s <= rate && paths[k].cost.bytes_per_s >= rate) {
+            path->lane = paths[k].lane;
+            path->opens_lane = false;
+            return;
+        }
+        path->lane = paths[k].lane >= path->lane ? paths[k].lane + 1 : path->lane;
+    }
+}
+
+static void plan_instance(struct plan *plan, uint32_t i, struct lanes_open *open, uint64_t *problems,
+                          struct diagnostics *diag)
+{
+    const struct simulation *simulation = plan->simulation;
+    const struct ensemble *ensemble = simulation->ensemble;
+    const struct instance *self = &ensemble->instances[i];
+    const struct outlook *outlook = &plan->outlooks[plan->outlook_of[i]];
+    struct path *paths = plan->paths + plan->first_path[i];
+    for (uint32_t k = 0; k < outlook->n_kinds; k++) {
+        uint32_t p = outlook->kinds[k].peer;
         struct diagnostics why;
         diagnostics_init(&why);
-        path->from = placement_gpu(simulation->placement, group, pair->from);
-        path->to = placement_gpu(simulation->placement, group, pair->to);
-        route_init(&path->route);
-        if (!topology_route(simulation->cost->topology, path->from, path->to, &path->route, &why) &&
-            problems++ < PROBLEMS_SHOWN)
+        if (!find_way(plan, i, p, &why) && (*problems)++ < PROBLEMS_SHOWN)
             diagnostics_add(diag, "rank %" PRIu32 " of group %" PRIu32 " cannot send to rank %" PRIu32 ": %s",
-                            pair->from, group, pair->to, why.lines[0]);
+                            self->rank, self->group,
+                            ensemble_rank(ensemble, i, ensemble->shapes[self->shape].messages.peers[p]), why.lines[0]);
         diagnostics_fini(&why);
-        path->cost = cost_transfer(simulation->cost, &path->route, &pair->transfers[group]);
-        choose_lane(plan->paths + (size_t)group * pairs->count, pairs, number);
+        paths[k].way = self->first_peer + p;
+        paths[k].cost = cost_transfer(simulation->cost, &plan->ways[paths[k].way].route, &outlook->kinds[k].transfer);
+        choose_lane(paths, k, ensemble->peers[paths[k].way].instance, open);
     }
+    for (uint32_t k = 0; k < outlook->n_kinds; k++)
+        open->newest[ensemble->peers[paths[k].way].instance] = UINT32_MAX;
+}
+
+static bool plan_paths(struct plan *plan, struct diagnostics *diag)
+{
+    const struct ensemble *ensemble = plan->simulation->ensemble;
+    const struct instance *last = &ensemble->instances[ensemble->n_instances - 1];
+    uint64_t problems = 0;
+    uint32_t kinds_most = 0;
+    plan->n_ways = (size_t)last->first_peer + ensemble->shapes[last->shape].messages.n_peers;
+    plan->ways = memory_zeroed(plan->n_ways, sizeof *plan->ways);
+    plan->first_path = memory_zeroed((size_t)ensemble->n_instances + 1, sizeof *plan->first_path);
+    for (uint32_t i = 0; i < ensemble->n_instances; i++) {
+        uint32_t n_kinds = plan->outlooks[plan->outlook_of[i]].n_kinds;
+        plan->first_path[i + 1] = plan->first_path[i] + n_kinds;
+        kinds_most = n_kinds > kinds_most ? n_kinds : kinds_most;
+    }
+    plan->paths = memory_zeroed(plan->first_path[ensemble->n_instances], sizeof *plan->paths);
+    struct lanes_open open = {.newest = memory_zeroed(ensemble->n_instances, sizeof *open.newest),
+                              .earlier = memory_zeroed(kinds_most, sizeof *open.earlier)};
+    memset(open.newest, 0xff, ensemble->n_instances * sizeof *open.newest);
+    for (uint32_t i = 0; i < ensemble->n_instances; i++)
+        plan_instance(plan, i, &open, &problems, diag);
+    free(open.newest);
+    free(open.earlier);
     if (problems > PROBLEMS_SHOWN)
         diagnostics_add(diag, "%" PRIu64 " pairs of ranks cannot send; the first %d are listed", problems,
                         PROBLEMS_SHOWN);
@@ -181,56 +256,67 @@ static bool plan_paths(struct plan *plan, const struct pairs *pairs, struct diag
 
 bool plan_init(struct plan *plan, const struct simulation *simulation, struct diagnostics *diag)
 {
-    *plan = (struct plan){.simulation = simulation};
-    plan->steps = memory_zeroed(simulation->placement->cp, sizeof *plan->steps);
-    struct pairs pairs = {0};
-    plan_programs(plan, &pairs);
-    plan->issue = memory_zeroed(simulation->placement->cp, sizeof *plan->issue);
-    for (uint32_t r = 0; r < simulation->placement->cp; r++)
-        plan->issue[r] = plan_issue(plan, r);
-    bool good = plan_paths(plan, &pairs, diag);
-    for (uint32_t p = 0; p < pairs.count; p++)
-        free(pairs.items[p].transfers);
-    free(pairs.items);
-    if (!good)
-        plan_fini(plan);
-    return good;
+    *plan = (struct plan){.simulation = simulation, .n_shapes = simulation->ensemble->n_shapes};
+    plan_shapes(plan);
+    plan_outlooks(plan);
+    if (plan_paths(plan, diag))
+        return true;
+    plan_fini(plan);
+    return false;
 }
 
 void plan_fini(struct plan *plan)
 {
-    for (size_t i = 0; i < plan->n_paths; i++)
-        route_fini(&plan->paths[i].route);
-    free(plan->paths);
-    for (uint32_t r = 0; plan->steps && r < plan->simulation->placement->cp; r++)
-        free(plan->steps[r]);
-    free(plan->steps);
-    for (uint32_t r = 0; plan->issue && r < plan->simulation->placement->cp; r++)
-        free(plan->issue[r]);
+    for (size_t w = 0; w < plan->n_ways; w++)
+        route_fini(&plan->ways[w].route);
+    for (uint32_t s = 0; s < plan->n_shapes; s++) {
+        free(plan->seconds[s]);
+        free(plan->issue[s]);
+    }
+    for (uint32_t o = 0; o < plan->n_outlooks; o++) {
+        free(plan->outlooks[o].kinds);
+        free(plan->outlooks[o].kind_of);
+    }
+    free(plan->seconds);
     free(plan->issue);
+    free(plan->outlooks);
+    free(plan->outlook_of);
+    free(plan->ways);
+    free(plan->paths);
+    free(plan->first_path);
     memset(plan, 0, sizeof *plan);
+}
+
+/* ---- what engines ask ---- */
+
+static uint32_t shape_of(const struct plan *plan, struct activity activity)
+{
+    return plan->simulation->ensemble->instances[activity.instance].shape;
+}
+
+static const struct program *program_of(const struct plan *plan, struct activity activity)
+{
+    return ensemble_program(plan->simulation->ensemble, activity.instance);
 }
 
 double plan_seconds(const struct plan *plan, struct activity local)
 {
-    return plan->steps[local.instance % plan->simulation->placement->cp][local.op].seconds;
+    return plan->seconds[shape_of(plan, local)][local.op];
 }
 
 double plan_fixed_seconds(const struct plan *plan, struct activity local)
 {
-    const struct program *program = execution_program(plan->simulation->execution, local.instance);
-    return cost_op_fixed_seconds(plan->simulation->cost, program, plan_op(plan, local));
+    return cost_op_fixed_seconds(plan->simulation->cost, program_of(plan, local), plan_op(plan, local));
 }
 
 double plan_fill_seconds(const struct plan *plan, struct activity local)
 {
-    const struct program *program = execution_program(plan->simulation->execution, local.instance);
-    return cost_fill_seconds(plan->simulation->cost, program, plan_op(plan, local));
+    return cost_fill_seconds(plan->simulation->cost, program_of(plan, local), plan_op(plan, local));
 }
 
 static double issued(const struct plan *plan, struct activity end)
 {
-    const double *issue = plan->issue[end.instance % plan->simulation->placement->cp];
+    const double *issue = plan->issue[shape_of(plan, end)];
     return issue ? issue[end.op] : 0;
 }
 
@@ -243,11 +329,5 @@ double plan_issued(const struct plan *plan, struct activity activity)
 
 uint32_t plan_sms(const struct plan *plan, struct activity send)
 {
-    return cost_message_sms(plan->simulation->cost, &plan->paths[plan_path(plan, send)].cost);
-}
-
-size_t plan_path(const struct plan *plan, struct activity send)
-{
-    uint32_t ranks = plan->simulation->placement->cp;
-    return (size_t)(send.instance / ranks) * plan->paths_per_group + plan->steps[send.instance % ranks][send.op].path;
+    return cost_message_sms(plan->simulation->cost, &plan_path(plan, send)->cost);
 }

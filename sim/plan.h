@@ -1,45 +1,68 @@
 /* plan.h - what every operation of a simulation takes: seconds of a local one, the path of a message.
  *
- * Computed and checked before anything runs, so that an engine meets no surprise half way. The groups of a layout share
- * their programs: seconds and "which path of the group" are kept per program, the paths themselves per group, whose
- * GPUs may lie otherwise.
+ * Computed and checked before anything runs, so that an engine meets no surprise half way. What a local operation takes
+ * is its shape's. What a message takes follows from its program and from its *surroundings*: how far, in levels, the
+ * peers and the members of the communicators are. Most instances of a shape have the same surroundings, so this is
+ * computed once for each of them (struct outlook) and not for each rank. Only the ways themselves, from an instance to
+ * a peer over these and those links, are each instance's own.
  */
 #ifndef CPSIM_SIM_PLAN_H
 #define CPSIM_SIM_PLAN_H
 
 #include "sim/engine.h"
 
-/* The way of all messages from one GPU to another that are alike in what their time depends on. */
-struct path {
-    uint64_t from, to; /* GPUs */
-    struct route route;
-    struct transfer_cost cost;
-    uint32_t lane;   /* which of the different rates of this pair of GPUs: 0, 1, ... */
-    bool opens_lane; /* it is the first path of that rate */
+/* From one instance to one of its peers. */
+struct plan_way {
+    struct route route;     /* that of the ranks that the two stand for first */
+    const struct hop *hops; /* folded: what its messages load; NULL: each link of the route once */
+    size_t n_hops;
 };
 
-/* What one operation takes. Receives have none: their send speaks for both. */
-union step {
-    double seconds; /* local operations */
-    uint32_t path;  /* sends: index among the paths of the group */
+/* Messages of one program to one peer that are alike in what their time depends on. */
+struct kind_of_message {
+    uint32_t peer; /* index among the program's peers */
+    struct transfer transfer;
+};
+
+/* One shape in one kind of surroundings. */
+struct outlook {
+    uint32_t shape;
+    struct kind_of_message *kinds;
+    uint32_t n_kinds;
+    uint32_t *kind_of; /* [op]: of a send */
+};
+
+/* What a message takes on its way: [first_path of the instance + kind]. */
+struct path {
+    struct transfer_cost cost;
+    uint32_t way;    /* index in ways */
+    uint32_t lane;   /* which of the different rates from this instance to that one: 0, 1, ... (platform_xml.h) */
+    bool opens_lane; /* it is the first path of that lane */
 };
 
 struct plan {
     const struct simulation *simulation; /* outlives the plan */
-    union step **steps;                  /* [rank][op] */
-    double **issue;                      /* [rank][op]: when the host has issued it; [rank] NULL: it takes no time to */
-    struct path *paths;                  /* [group * paths_per_group + step.path] */
-    uint32_t paths_per_group;
-    size_t n_paths;
+    uint32_t n_shapes;
+    double **seconds; /* [shape][op]: local operations */
+    double **issue;   /* [shape][op]: when the host has issued it; [shape] NULL: it takes no time to */
+    struct outlook *outlooks;
+    uint32_t n_outlooks;
+    uint32_t *outlook_of;  /* [instance] */
+    double *speed;         /* [instance]: of its GPU; NULL: all 1 */
+    struct plan_way *ways; /* [index in ensemble.peers]; without a route where nothing is sent */
+    size_t n_ways;
+    struct path *paths;
+    size_t *first_path; /* [instance]; one more for the end of the last */
 };
 
-/* False, with a message for each of the first few pairs of ranks that have no path; the plan is then empty. */
+/* Needs of `simulation`: ensemble, cost, placement, folding. False, with a message for each of the first few pairs of
+ * ranks that have no path; the plan is then empty. */
 bool plan_init(struct plan *plan, const struct simulation *simulation, struct diagnostics *diag);
 void plan_fini(struct plan *plan);
 
 static inline const struct op *plan_op(const struct plan *plan, struct activity activity)
 {
-    return &execution_program(plan->simulation->execution, activity.instance)->ops[activity.op];
+    return &ensemble_program(plan->simulation->ensemble, activity.instance)->ops[activity.op];
 }
 
 /* Seconds of a local operation. */
@@ -60,7 +83,16 @@ double plan_issued(const struct plan *plan, struct activity activity);
 /* SMs that a message holds at each end while it moves. */
 uint32_t plan_sms(const struct plan *plan, struct activity send);
 
-/* Index in `paths` of the way of a message. */
-size_t plan_path(const struct plan *plan, struct activity send);
+/* The path of a message, and its way. */
+static inline const struct path *plan_path(const struct plan *plan, struct activity send)
+{
+    const struct outlook *outlook = &plan->outlooks[plan->outlook_of[send.instance]];
+    return &plan->paths[plan->first_path[send.instance] + outlook->kind_of[send.op]];
+}
+
+static inline const struct plan_way *plan_way_of(const struct plan *plan, const struct path *path)
+{
+    return &plan->ways[path->way];
+}
 
 #endif

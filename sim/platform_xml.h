@@ -8,21 +8,25 @@
  * A message that cannot fill its links, however free they are, also crosses a FATPIPE link of the rate that it reaches
  * alone, which no two messages share. SimGrid has one route between two hosts, so for a second rate between the same
  * GPUs the source has a second host, a third host for a third: `gpuN.1`, `gpuN.2`.
+ *
+ * In a folded simulation a message lists each of its links as often as it weighs on it: SimGrid then takes it for so
+ * many flows. A class that sends to itself receives at a host of its own, `gpuN.in`, for what a host sends to itself
+ * would cross no link.
  */
 #ifndef CPSIM_SIM_PLATFORM_XML_H
 #define CPSIM_SIM_PLATFORM_XML_H
 
 #include <stdio.h>
 
-#include "models/input/topology.h"
 #include "sim/plan.h"
 
 #define HOST_NAME_SIZE 48
 
-/* The host that messages leave GPU `gpu` from on lane `lane`; they arrive at that of lane 0. */
-void platform_host_name(uint64_t gpu, uint32_t lane, char name[HOST_NAME_SIZE]);
+/* The hosts that messages of `path`, one of instance `from`, leave and reach. */
+void platform_host_names(const struct plan *plan, uint32_t from, const struct path *path,
+                         char from_name[HOST_NAME_SIZE], char to_name[HOST_NAME_SIZE]);
 
-/* Writes the platform of `paths`, of which each lane between two GPUs is opened at most once. */
-void platform_xml_write(const struct topology *topology, const struct path *paths, size_t n_paths, FILE *stream);
+/* Writes the platform of all paths, each lane once. */
+void platform_xml_write(const struct plan *plan, FILE *stream);
 
 #endif

@@ -155,14 +155,15 @@ static void transfer(struct session *session, struct worker *worker, struct mome
     struct activity send = worker->task.activity;
     const struct simulation *simulation = session->simulation;
     const struct op *op = plan_op(&session->plan, send);
-    size_t path = plan_path(&session->plan, send);
+    const struct path *path = plan_path(&session->plan, send);
+    const struct ends *ends = &session->ends[path - session->plan.paths];
     uint32_t receiver = execution_receive_of(simulation->execution, send).instance;
-    delay(session, worker, session->plan.paths[path].cost.delay_seconds);
+    delay(session, worker, path->cost.delay_seconds);
     moment->move = simgrid_get_clock();
     enum stream stream = (enum stream)op->stream;
     uint32_t sms = plan_sms(&session->plan, send);
     slowdown_move(&session->slowdown, send.instance, receiver, stream, sms, moment->move);
-    sg_host_sendto(session->ends[path].from, session->ends[path].to, (double)op->bytes);
+    sg_host_sendto(ends->from, ends->to, (double)op->bytes);
     slowdown_stop(&session->slowdown, send.instance, receiver, stream, simgrid_get_clock());
 }
 
@@ -306,7 +307,7 @@ static bool load_platform(const struct plan *plan, struct diagnostics *diag)
             close(fd);
         return false;
     }
-    platform_xml_write(plan->simulation->cost->topology, plan->paths, plan->n_paths, stream);
+    platform_xml_write(plan, stream);
     bool good = fflush(stream) == 0 && !ferror(stream);
     if (good) {
         char name[40];
@@ -322,14 +323,15 @@ static bool load_platform(const struct plan *plan, struct diagnostics *diag)
 static void find_hosts(struct session *session)
 {
     const struct plan *plan = &session->plan;
+    uint32_t n_instances = plan->simulation->ensemble->n_instances;
     session->home = sg_host_by_name("cpsim");
-    session->ends = memory_zeroed(plan->n_paths, sizeof *session->ends);
-    for (size_t i = 0; i < plan->n_paths; i++) {
-        const struct path *path = &plan->paths[i];
-        char from[HOST_NAME_SIZE], to[HOST_NAME_SIZE];
-        platform_host_name(path->from, path->lane, from);
-        platform_host_name(path->to, 0, to);
-        session->ends[i] = (struct ends){sg_host_by_name(from), sg_host_by_name(to)};
+    session->ends = memory_zeroed(plan->first_path[n_instances], sizeof *session->ends);
+    for (uint32_t i = 0; i < n_instances; i++) {
+        for (size_t p = plan->first_path[i]; p < plan->first_path[i + 1]; p++) {
+            char from[HOST_NAME_SIZE], to[HOST_NAME_SIZE];
+            platform_host_names(plan, i, &plan->paths[p], from, to);
+            session->ends[p] = (struct ends){sg_host_by_name(from), sg_host_by_name(to)};
+        }
     }
 }
 
@@ -348,12 +350,11 @@ static bool run(const struct simulation *simulation, struct timeline *timeline, 
     if (good) {
         find_hosts(&session);
         recorder_init(&session.recorder, simulation, timeline);
-        slowdown_init(&session.slowdown, simulation->cost, execution_instances(simulation->execution));
-        device_turns_init(&session.turns, execution_instances(simulation->execution), simulation->placement,
+        slowdown_init(&session.slowdown, simulation->cost, simulation->ensemble->n_instances);
+        device_turns_init(&session.turns, simulation->ensemble, simulation->placement,
                           simulation->cost->topology->ranks_per_device);
         sm_queue_init(&session.sms, &session.plan);
-        session.waiting =
-            memory_zeroed(2 * (size_t)execution_instances(simulation->execution), sizeof(struct worker *));
+        session.waiting = memory_zeroed(2 * (size_t)simulation->ensemble->n_instances, sizeof(struct worker *));
         struct task task;
         while (take_next(&session, &task))
             hire(&session, task);

@@ -39,29 +39,29 @@ static uint32_t *kernels_before(const struct program *program)
 void sm_queue_init(struct sm_queue *queue, const struct plan *plan)
 {
     const struct simulation *simulation = plan->simulation;
-    *queue =
-        (struct sm_queue){.counts = cost_waits(simulation->cost), .plan = plan, .ranks = simulation->placement->cp};
+    const struct ensemble *ensemble = simulation->ensemble;
+    *queue = (struct sm_queue){.counts = cost_waits(simulation->cost), .plan = plan};
     if (!queue->counts)
         return;
-    queue->ends = memory_zeroed(execution_instances(simulation->execution), sizeof *queue->ends);
-    queue->kernel_before = memory_zeroed(queue->ranks, sizeof *queue->kernel_before);
-    for (uint32_t r = 0; r < queue->ranks; r++)
-        queue->kernel_before[r] = kernels_before(&simulation->programs[r]);
+    queue->ends = memory_zeroed(ensemble->n_instances, sizeof *queue->ends);
+    queue->kernel_before = memory_zeroed(ensemble->n_shapes, sizeof *queue->kernel_before);
+    for (uint32_t s = 0; s < ensemble->n_shapes; s++)
+        queue->kernel_before[s] = kernels_before(ensemble->shapes[s].program);
 }
 
 void sm_queue_fini(struct sm_queue *queue)
 {
     if (!queue->counts)
         return;
-    uint32_t instances = execution_instances(queue->plan->simulation->execution);
-    for (uint32_t i = 0; i < instances; i++) {
+    const struct ensemble *ensemble = queue->plan->simulation->ensemble;
+    for (uint32_t i = 0; i < ensemble->n_instances; i++) {
         for (size_t w = 0; w < queue->ends[i].count; w++) /* after a deadlock; both its ends may have it */
-            if (--queue->ends[i].waiting[w]->ends == 0)
-                free(queue->ends[i].waiting[w]);
+            if (--queue->ends[i].waiting[w].message->ends == 0)
+                free(queue->ends[i].waiting[w].message);
         free(queue->ends[i].waiting);
     }
-    for (uint32_t r = 0; r < queue->ranks; r++)
-        free(queue->kernel_before[r]);
+    for (uint32_t s = 0; s < ensemble->n_shapes; s++)
+        free(queue->kernel_before[s]);
     free(queue->kernel_before);
     free(queue->ends);
     free(queue->free);
@@ -71,12 +71,6 @@ void sm_queue_fini(struct sm_queue *queue)
 static struct activity end_of(const struct sm_queue *queue, struct activity send, int end)
 {
     return end == 0 ? send : execution_receive_of(queue->plan->simulation->execution, send);
-}
-
-/* The end of the message that `instance` is. */
-static struct activity end_at(const struct sm_queue *queue, struct activity send, uint32_t instance)
-{
-    return send.instance == instance ? send : end_of(queue, send, 1);
 }
 
 static struct transfer_call *under_way(struct sm_queue *queue, struct activity end)
@@ -100,7 +94,8 @@ static void take(struct sm_queue *queue, struct activity end)
 
 static bool is_called(const struct sm_queue *queue, struct activity end)
 {
-    uint32_t before = queue->kernel_before[end.instance % queue->ranks][end.op];
+    uint32_t shape = queue->plan->simulation->ensemble->instances[end.instance].shape;
+    uint32_t before = queue->kernel_before[shape][end.op];
     if (before == 0)
         return true;
     const struct op *kernel = plan_op(queue->plan, (struct activity){.instance = end.instance, .op = before - 1});
@@ -108,16 +103,16 @@ static bool is_called(const struct sm_queue *queue, struct activity end)
 }
 
 static void keep(struct sm_queue *queue, struct waiting_message **message, struct waiting_message what,
-                 uint32_t instance)
+                 struct activity its_end)
 {
     if (!*message) {
         *message = memory_zeroed(1, sizeof **message);
         **message = what;
     }
     (*message)->ends++;
-    struct sm_end *end = &queue->ends[instance];
+    struct sm_end *end = &queue->ends[its_end.instance];
     memory_grow(end->waiting, end->count, end->capacity);
-    end->waiting[end->count++] = *message;
+    end->waiting[end->count++] = (struct waiting_end){*message, its_end};
 }
 
 bool sm_queue_call(struct sm_queue *queue, struct activity send, void *context)
@@ -126,7 +121,7 @@ bool sm_queue_call(struct sm_queue *queue, struct activity send, void *context)
     for (int e = 0; e < 2; e++) {
         struct activity end = end_of(queue, send, e);
         if (!is_called(queue, end))
-            keep(queue, &message, what, end.instance);
+            keep(queue, &message, what, end);
     }
     return !message;
 }
@@ -137,7 +132,7 @@ bool sm_queue_ask(struct sm_queue *queue, struct activity send, double begin, vo
     for (int e = 0; e < 2; e++) {
         struct activity end = end_of(queue, send, e);
         if (queue->ends[end.instance].filling > 0 && !holds(queue, end))
-            keep(queue, &message, what, end.instance);
+            keep(queue, &message, what, end);
         else
             take(queue, end);
     }
@@ -159,10 +154,10 @@ static void look_again(struct sm_queue *queue, uint32_t instance, bool for_sms)
     struct sm_end *end = &queue->ends[instance];
     size_t left = 0;
     for (size_t w = 0; w < end->count; w++) {
-        struct waiting_message *message = end->waiting[w];
-        struct activity its_end = end_at(queue, message->send, instance);
+        struct waiting_message *message = end->waiting[w].message;
+        struct activity its_end = end->waiting[w].end;
         if (message->called != for_sms || (!for_sms && !is_called(queue, its_end))) {
-            end->waiting[left++] = message;
+            end->waiting[left++] = end->waiting[w];
             continue;
         }
         if (for_sms)

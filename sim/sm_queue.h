@@ -43,15 +43,17 @@ struct waiting_message {
 struct sm_queue {
     bool counts; /* otherwise nobody need ask */
     const struct plan *plan;
-    uint32_t ranks;
-    uint32_t **kernel_before; /* [rank][op]: of a message, the operation it waits for in step 1, plus 1; 0: none */
+    uint32_t **kernel_before; /* [shape][op]: of a message, the operation it waits for in step 1, plus 1; 0: none */
     struct sm_end {
         uint32_t ended[2]; /* [compute stream]: the operation that ended last, plus 1 */
         uint32_t filling;  /* attention kernels that have not handed out their tiles */
         struct transfer_call {
             uint32_t group, collective;
         } under_way[STREAM_COUNT]; /* what got SMs last */
-        struct waiting_message **waiting;
+        struct waiting_end {
+            struct waiting_message *message;
+            struct activity end;
+        } * waiting;
         size_t count, capacity;
     } * ends;                      /* [instance] */
     struct waiting_message **free; /* may go on, oldest first */

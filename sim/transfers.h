@@ -10,20 +10,11 @@
 #ifndef CPSIM_SIM_TRANSFERS_H
 #define CPSIM_SIM_TRANSFERS_H
 
-#include "models/cost/communicators.h"
-#include "sim/engine.h"
+#include "sim/surroundings.h"
 
-struct transfers {
-    const struct simulation *simulation;
-    struct communicators communicators;
-};
-
-void transfers_init(struct transfers *transfers, const struct simulation *simulation);
-void transfers_fini(struct transfers *transfers);
-
-/* Fills in those of the sends of CP rank `rank` in group `group` of the layout: results[op], of which the others are
- * left alone. */
-void transfers_of(const struct transfers *transfers, uint32_t group, uint32_t rank, struct transfer *results);
+/* Fills in those of the sends of a program in these surroundings: results[op], of which the others are left alone. */
+void transfers_of(const struct simulation *simulation, const struct surroundings *surroundings,
+                  struct transfer *results);
 
 static inline bool transfers_equal(const struct transfer *a, const struct transfer *b)
 {

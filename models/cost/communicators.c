@@ -44,24 +44,38 @@ static void list_members(uint32_t *parent, uint32_t n, uint32_t *ranks, struct m
     free(place);
 }
 
-void communicators_init(struct communicators *communicators, const struct program *programs, uint32_t n)
+/* Whether `rank` sends anything to its peer `peer` in `stream` that is no part of a collective. */
+static bool sends(const struct shape *shape, uint32_t peer, enum stream stream)
 {
+    const struct messages *messages = &shape->messages;
+    size_t list = messages_list(messages, OP_SEND, peer, stream);
+    for (uint32_t i = messages->first[list]; i < messages->first[list + 1]; i++)
+        if (!shape->program->ops[messages->ends[i]].collective)
+            return true;
+    return false;
+}
+
+void communicators_init(struct communicators *communicators, const struct ensemble *ensemble)
+{
+    uint32_t n = ensemble->ranks;
     size_t size = (size_t)STREAM_COUNT * n;
-    *communicators = (struct communicators){.n = n,
+    *communicators = (struct communicators){.ensemble = ensemble,
                                             .ranks = memory_zeroed(size, sizeof *communicators->ranks),
                                             .members = memory_zeroed(size, sizeof *communicators->members)};
     uint32_t *parent = memory_zeroed(size, sizeof *parent);
     for (size_t i = 0; i < size; i++)
         parent[i] = (uint32_t)(i % n);
     for (uint32_t r = 0; r < n; r++) {
-        for (uint32_t i = 0; i < programs[r].n_ops; i++) {
-            const struct op *op = &programs[r].ops[i];
-            if (op->kind == OP_SEND && !op->collective)
-                join(parent + (size_t)op->stream * n, r, op->peer);
-        }
+        const struct shape *shape = ensemble_shape(ensemble, r);
+        for (uint32_t p = 0; p < shape->messages.n_peers; p++)
+            for (uint32_t s = 0; s < STREAM_COUNT; s++)
+                if (sends(shape, p, (enum stream)s))
+                    join(parent + (size_t)s * n, r, ensemble_peers(ensemble, r)[p].instance);
     }
     for (size_t s = 0; s < STREAM_COUNT; s++)
         list_members(parent + s * n, n, communicators->ranks + s * n, communicators->members + s * n);
+    for (size_t i = 0; i < size; i++)
+        communicators->members[i].n = n;
     free(parent);
 }
 
@@ -72,12 +86,15 @@ void communicators_fini(struct communicators *communicators)
     *communicators = (struct communicators){0};
 }
 
-struct members communicator_of(const struct communicators *communicators, const struct program *program,
-                               const struct op *op)
+struct members communicator_of_stream(const struct communicators *communicators, uint32_t rank, enum stream stream)
 {
-    if (op->collective) {
-        const struct collective *collective = &program->collectives[op->collective - 1];
-        return (struct members){program->lists + collective->members, collective->n_members};
-    }
-    return communicators->members[(size_t)op->stream * communicators->n + program->rank];
+    return communicators->members[(size_t)stream * communicators->ensemble->ranks + rank];
+}
+
+struct members communicator_of_collective(const struct communicators *communicators, uint32_t rank,
+                                          const struct collective *collective)
+{
+    const struct ensemble *ensemble = communicators->ensemble;
+    return (struct members){ensemble_program(ensemble, rank)->lists + collective->members, collective->n_members,
+                            ensemble->instances[rank].turn, ensemble->ranks};
 }

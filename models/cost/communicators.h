@@ -9,24 +9,33 @@
 #ifndef CPSIM_MODELS_COST_COMMUNICATORS_H
 #define CPSIM_MODELS_COST_COMMUNICATORS_H
 
-#include "models/schedule/program.h"
+#include "models/schedule/ensemble.h"
 
 struct members {
-    const uint32_t *ranks; /* CP ranks */
-    uint32_t count;
+    const uint32_t *ranks; /* CP ranks, as a program that is turned by `turn` of `n` ranks names them */
+    uint32_t count, turn, n;
 };
 
+static inline uint32_t members_rank(struct members members, uint32_t i)
+{
+    return (uint32_t)(((uint64_t)members.ranks[i] + members.turn) % members.n);
+}
+
 struct communicators {
-    uint32_t n;              /* ranks */
+    const struct ensemble *ensemble;
     uint32_t *ranks;         /* of every stream, group by group: [stream * n + ...] */
     struct members *members; /* [stream * n + rank] */
 };
 
-void communicators_init(struct communicators *communicators, const struct program *programs, uint32_t n);
+/* `ensemble`: of all ranks; it outlives the communicators. Groups of the layout have the same ones. */
+void communicators_init(struct communicators *communicators, const struct ensemble *ensemble);
 void communicators_fini(struct communicators *communicators);
 
-/* Those of the communicator that carries message `op` of `program`. */
-struct members communicator_of(const struct communicators *communicators, const struct program *program,
-                               const struct op *op);
+/* Those of the communicator that carries messages of `stream` to or from CP rank `rank`, collectives' apart. */
+struct members communicator_of_stream(const struct communicators *communicators, uint32_t rank, enum stream stream);
+
+/* Those of a collective of the program of CP rank `rank`. */
+struct members communicator_of_collective(const struct communicators *communicators, uint32_t rank,
+                                          const struct collective *collective);
 
 #endif

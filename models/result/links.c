@@ -1,11 +1,15 @@
 /* links.c - adds up what each link carried, and checks it against the link's bandwidth.
  *
- * Messages are taken in the order in which they began to move, so that a link's busy time (the union of its messages'
- * [move, end]) needs no list of intervals: one moment, up to which it is counted, is enough. Only links that carried
- * something are held, in a hash table, so the size of the cluster does not matter.
+ * First every way from one instance to another is traced once, to the links that it crosses. Then messages are taken in
+ * the order in which they began to move, so that a link's busy time (the union of its messages' [move, end]) needs no
+ * list of intervals: one moment, up to which it is counted, is enough. Only links that carried something are held, in
+ * a hash table, so the size of the cluster does not matter.
+ *
+ * Folded, a link stands for others that carry as much, and a message for as many on each of them as it weighs there.
  */
 #include "models/result/links.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +22,30 @@
 
 struct link_load {
     uint64_t link; /* the key */
-    uint64_t bytes, messages;
+    uint64_t bytes, messages, ways;
     double busy_seconds, busy_until;
     UT_hash_handle hh;
+};
+
+/* From one instance to a peer: what it crosses. */
+struct traced_way {
+    double bytes_per_s; /* of the narrowest link; 0: nothing is sent that way */
+    uint64_t bytes;
+    size_t first, count; /* its hops in `crossed` */
+};
+
+struct crossing {
+    struct link_load *load;
+    uint32_t weight;
+};
+
+struct tracing {
+    const struct report_input *input;
+    const struct ensemble *ensemble;
+    struct traced_way *ways; /* [index in ensemble.peers] */
+    struct crossing *crossed;
+    size_t n_crossed, crossed_capacity;
+    struct link_load *loads;
 };
 
 struct message {
@@ -38,23 +63,18 @@ static int compare_messages(const void *left, const void *right)
     return (a->op > b->op) - (a->op < b->op);
 }
 
-static const struct program *program_of(const struct report_input *input, uint32_t instance)
-{
-    return &input->programs[instance % input->placement->cp];
-}
-
 /* All sends of all instances, sorted by the moment at which they began to move. */
-static struct message *sorted_messages(const struct report_input *input, size_t *count)
+static struct message *sorted_messages(const struct tracing *tracing, size_t *count)
 {
     struct message *messages = NULL;
     size_t n = 0, capacity = 0;
-    for (uint32_t instance = 0; instance < input->timeline->n_instances; instance++) {
-        const struct program *program = program_of(input, instance);
+    for (uint32_t instance = 0; instance < tracing->ensemble->n_instances; instance++) {
+        const struct program *program = ensemble_program(tracing->ensemble, instance);
         for (uint32_t i = 0; i < program->n_ops; i++) {
             if (program->ops[i].kind != OP_SEND)
                 continue;
             memory_grow(messages, n, capacity);
-            messages[n++] = (struct message){input->timeline->moments[instance][i].move, instance, i};
+            messages[n++] = (struct message){tracing->input->timeline->moments[instance][i].move, instance, i};
         }
     }
     if (n)
@@ -75,10 +95,44 @@ static struct link_load *load_of(struct link_load **loads, uint64_t link)
     return load;
 }
 
-static void carry(struct link_load *load, uint64_t bytes, struct moment moment)
+static void cross(struct tracing *tracing, uint64_t link, uint32_t weight)
 {
-    load->bytes += bytes;
-    load->messages++;
+    struct link_load *load = load_of(&tracing->loads, link);
+    load->ways += weight;
+    memory_grow(tracing->crossed, tracing->n_crossed, tracing->crossed_capacity);
+    tracing->crossed[tracing->n_crossed++] = (struct crossing){load, weight};
+}
+
+/* The way of instance `i` to its peer `p`, traced once. NULL with a message if there is none. */
+static struct traced_way *trace_way(struct tracing *tracing, uint32_t i, uint32_t p, struct route *route,
+                                    struct diagnostics *diag)
+{
+    const struct ensemble *ensemble = tracing->ensemble;
+    const struct placement *placement = tracing->input->placement;
+    const struct folding *folding = tracing->input->folding;
+    const struct instance *self = &ensemble->instances[i];
+    uint32_t way = self->first_peer + p;
+    struct traced_way *traced = &tracing->ways[way];
+    if (traced->bytes_per_s > 0)
+        return traced;
+    uint32_t peer = ensemble_rank(ensemble, i, ensemble->shapes[self->shape].messages.peers[p]);
+    if (!topology_route(tracing->input->cost->topology, placement_gpu(placement, self->group, self->rank),
+                        placement_gpu(placement, self->group, peer), route, diag))
+        return NULL;
+    traced->bytes_per_s = route->bytes_per_s;
+    traced->first = tracing->n_crossed;
+    for (size_t hop = 0; !folding && hop < route->n_links; hop++)
+        cross(tracing, route->links[hop], 1);
+    for (size_t hop = folding ? folding->first_hop[way] : 0; folding && hop < folding->first_hop[way + 1]; hop++)
+        cross(tracing, folding->hops[hop].link, folding->hops[hop].weight);
+    traced->count = tracing->n_crossed - traced->first;
+    return traced;
+}
+
+static void carry(struct link_load *load, uint64_t bytes, uint32_t weight, struct moment moment)
+{
+    load->bytes += weight * bytes;
+    load->messages += weight;
     double from = moment.move > load->busy_until ? moment.move : load->busy_until;
     if (moment.end > from)
         load->busy_seconds += moment.end - from;
@@ -87,42 +141,47 @@ static void carry(struct link_load *load, uint64_t bytes, struct moment moment)
 }
 
 /* What holds of every message by itself, whether links are shared or not. */
-static bool check_message(const struct report_input *input, const struct message *message, const struct route *route,
+static bool check_message(const struct tracing *tracing, const struct message *message, double bytes_per_s,
                           struct diagnostics *diag)
 {
-    const struct program *program = program_of(input, message->instance);
-    const struct op *op = &program->ops[message->op];
-    struct moment moment = input->timeline->moments[message->instance][message->op];
-    double step_seconds = input->timeline->phase_end[PHASE_COUNT - 1];
+    const struct ensemble *ensemble = tracing->ensemble;
+    const struct op *op = &ensemble_program(ensemble, message->instance)->ops[message->op];
+    struct moment moment = tracing->input->timeline->moments[message->instance][message->op];
+    double step_seconds = tracing->input->timeline->phase_end[PHASE_COUNT - 1];
     double possible =
-        route->bytes_per_s * ((moment.end - moment.move) * (1 + 1e-9) + 1e-14 * step_seconds + GRAIN_SECONDS) + 1;
+        bytes_per_s * ((moment.end - moment.move) * (1 + 1e-9) + 1e-14 * step_seconds + GRAIN_SECONDS) + 1;
     if ((double)op->bytes <= possible)
         return true;
     return diagnostics_add(diag,
                            "rank %" PRIu32 " sends %" PRIu64 " bytes to rank %" PRIu32
                            " in %.9g s, faster than the %.9g bytes/s of the way there",
-                           program->rank, op->bytes, op->peer, moment.end - moment.move, route->bytes_per_s);
+                           ensemble->instances[message->instance].rank, op->bytes,
+                           ensemble_rank(ensemble, message->instance, op->peer), moment.end - moment.move, bytes_per_s);
 }
 
-/* Loads every link with every message. Adds to `byte_hops` each message's bytes times the links of its route. */
-static bool load_links(const struct report_input *input, struct link_load **loads, double *byte_hops,
-                       struct diagnostics *diag)
+/* Loads every link with every message. Adds to `byte_hops` each message's bytes times the links that it crosses. */
+static bool load_links(struct tracing *tracing, double *byte_hops, struct diagnostics *diag)
 {
+    const struct ensemble *ensemble = tracing->ensemble;
     size_t n_messages;
-    struct message *messages = sorted_messages(input, &n_messages);
+    struct message *messages = sorted_messages(tracing, &n_messages);
     struct route route;
     route_init(&route);
     bool good = true;
     for (size_t m = 0; m < n_messages && good; m++) {
-        uint32_t cp = input->placement->cp, instance = messages[m].instance;
-        const struct op *op = &program_of(input, instance)->ops[messages[m].op];
-        uint64_t from = placement_gpu(input->placement, instance / cp, instance % cp);
-        uint64_t to = placement_gpu(input->placement, instance / cp, op->peer);
-        good = topology_route(input->cost->topology, from, to, &route, diag) &&
-               check_message(input, &messages[m], &route, diag);
-        for (size_t hop = 0; hop < route.n_links; hop++)
-            carry(load_of(loads, route.links[hop]), op->bytes, input->timeline->moments[instance][messages[m].op]);
-        *byte_hops += (double)op->bytes * (double)route.n_links;
+        uint32_t instance = messages[m].instance;
+        const struct shape *shape = ensemble_shape(ensemble, instance);
+        const struct op *op = &shape->program->ops[messages[m].op];
+        struct traced_way *way = trace_way(tracing, instance, shape->messages.peer_of[messages[m].op], &route, diag);
+        good = way && check_message(tracing, &messages[m], way->bytes_per_s, diag);
+        for (size_t hop = 0; good && hop < way->count; hop++) {
+            const struct crossing *crossing = &tracing->crossed[way->first + hop];
+            carry(crossing->load, op->bytes, crossing->weight,
+                  tracing->input->timeline->moments[instance][messages[m].op]);
+            *byte_hops += (double)op->bytes * crossing->weight;
+        }
+        if (good)
+            way->bytes += op->bytes;
     }
     route_fini(&route);
     free(messages);
@@ -144,38 +203,70 @@ static bool check_load(const struct topology *topology, const struct link_load *
         load->bytes, load->busy_seconds, bytes_per_s);
 }
 
-/* Adds one link to its class. `most` is the largest number of bytes on a link of the class so far. */
-static void add_to_class(struct link_class_report *class, const struct link_load *load, double bytes_per_s,
-                         double step_seconds, uint64_t *most)
+static uint64_t links_like(const struct tracing *tracing, uint64_t link)
 {
-    class->links_used++;
-    class->bytes += load->bytes;
-    class->bytes_per_s = bytes_per_s;
+    const struct folded_link *folded = tracing->input->folding ? folding_link(tracing->input->folding, link) : NULL;
+    return folded ? folded->stands_for : 1;
+}
+
+/* Adds a link, and those that it stands for, to its class. `most` is the largest number of bytes on a link of the class
+ * so far. */
+static void add_to_class(struct link_class_report *class, const struct link_load *load, uint64_t stands_for,
+                         double bytes_per_s, double step_seconds, uint64_t *most)
+{
+    class->links_used += stands_for;
+    class->bytes += load->bytes * stands_for;
     if (load->busy_seconds > class->busy_seconds)
         class->busy_seconds = load->busy_seconds;
+    if (bytes_per_s > class->bytes_per_s)
+        class->bytes_per_s = bytes_per_s;
     if (load->bytes > *most) {
         *most = load->bytes;
         class->utilization = step_seconds > 0 ? (double)load->bytes / (bytes_per_s * step_seconds) : 0;
     }
 }
 
-static bool sum_classes(const struct report_input *input, struct link_load *loads, double byte_hops,
-                        struct link_use *use, struct diagnostics *diag)
+/* Puts a link among the hot ones if it is one; the lower number first where two are equal. */
+static void consider_hot(struct link_use *use, const struct hot_link *link)
 {
-    const struct topology *topology = input->cost->topology;
-    double step_seconds = input->timeline->phase_end[PHASE_COUNT - 1], on_links = 0;
+    uint32_t place = use->n_hot;
+    while (place > 0 && (link->utilization > use->hot[place - 1].utilization * (1 + 1e-12) ||
+                         (link->utilization >= use->hot[place - 1].utilization * (1 - 1e-12) &&
+                          link->link < use->hot[place - 1].link)))
+        place--;
+    if (place == HOT_LINKS_MAX)
+        return;
+    uint32_t kept = use->n_hot < HOT_LINKS_MAX ? use->n_hot : HOT_LINKS_MAX - 1;
+    memmove(&use->hot[place + 1], &use->hot[place], (kept - place) * sizeof use->hot[0]);
+    use->hot[place] = *link;
+    use->n_hot = kept + 1;
+}
+
+static bool sum_classes(const struct tracing *tracing, double byte_hops, struct link_use *use, struct diagnostics *diag)
+{
+    const struct topology *topology = tracing->input->cost->topology;
+    double step_seconds = tracing->input->timeline->phase_end[PHASE_COUNT - 1], on_links = 0;
     struct link_class_report classes[LEVELS_MAX] = {0};
     uint64_t most[LEVELS_MAX] = {0};
     bool good = true;
-    for (struct link_load *load = loads; load; load = load->hh.next) {
+    for (struct link_load *load = tracing->loads; load; load = load->hh.next) {
         struct link_info info = topology_link(topology, load->link);
-        if (!input->timeline->unshared)
+        uint64_t stands_for = links_like(tracing, load->link);
+        if (!tracing->input->timeline->unshared)
             good = check_load(topology, load, info.bytes_per_s, step_seconds, diag) && good;
-        add_to_class(&classes[info.level], load, info.bytes_per_s, step_seconds, &most[info.level]);
+        add_to_class(&classes[info.level], load, stands_for, info.bytes_per_s, step_seconds, &most[info.level]);
         on_links += (double)load->bytes;
         double bound = (double)load->bytes / info.bytes_per_s;
         if (bound > use->wire_bound_seconds)
             use->wire_bound_seconds = bound;
+        const struct hot_link hot = {.link = load->link,
+                                     .stands_for = stands_for,
+                                     .bytes = load->bytes,
+                                     .messages = load->messages,
+                                     .busy_seconds = load->busy_seconds,
+                                     .utilization = step_seconds > 0 ? bound / step_seconds : 0,
+                                     .ways = load->ways};
+        consider_hot(use, &hot);
     }
     for (uint32_t level = 0; level < topology->n_levels; level++) {
         if (classes[level].links_used == 0)
@@ -189,19 +280,58 @@ static bool sum_classes(const struct report_input *input, struct link_load *load
     return good;
 }
 
+static void add_user(struct hot_link *link, const struct link_user *user)
+{
+    uint32_t place = link->n_users;
+    while (place > 0 && user->bytes > link->users[place - 1].bytes)
+        place--;
+    if (place == LINK_USERS_MAX)
+        return;
+    uint32_t kept = link->n_users < LINK_USERS_MAX ? link->n_users : LINK_USERS_MAX - 1;
+    memmove(&link->users[place + 1], &link->users[place], (kept - place) * sizeof link->users[0]);
+    link->users[place] = *user;
+    link->n_users = kept + 1;
+}
+
+/* Who uses the hot links. */
+static void find_users(const struct tracing *tracing, struct link_use *use)
+{
+    const struct ensemble *ensemble = tracing->ensemble;
+    for (uint32_t i = 0; i < ensemble->n_instances; i++) {
+        const struct instance *self = &ensemble->instances[i];
+        const struct messages *messages = &ensemble->shapes[self->shape].messages;
+        for (uint32_t p = 0; p < messages->n_peers; p++) {
+            const struct traced_way *way = &tracing->ways[self->first_peer + p];
+            const struct link_user user = {self->group, self->rank, ensemble_rank(ensemble, i, messages->peers[p]),
+                                           way->bytes};
+            for (size_t hop = 0; hop < way->count; hop++)
+                for (uint32_t h = 0; h < use->n_hot; h++)
+                    if (tracing->crossed[way->first + hop].load->link == use->hot[h].link)
+                        add_user(&use->hot[h], &user);
+        }
+    }
+}
+
 bool link_use_measure(const struct report_input *input, struct link_use *use, struct diagnostics *diag)
 {
     memset(use, 0, sizeof *use);
-    struct link_load *loads = NULL;
+    const struct ensemble *ensemble = execution_ensemble(input->execution);
+    const struct instance *last = &ensemble->instances[ensemble->n_instances - 1];
+    struct tracing tracing = {.input = input, .ensemble = ensemble};
+    tracing.ways =
+        memory_zeroed((size_t)last->first_peer + ensemble->shapes[last->shape].messages.n_peers, sizeof *tracing.ways);
     double byte_hops = 0;
-    bool good = load_links(input, &loads, &byte_hops, diag);
-    good = good && sum_classes(input, loads, byte_hops, use, diag);
-    struct link_load *load = loads;
-    HASH_CLEAR(hh, loads); /* the table; its elements stay linked */
+    bool good = load_links(&tracing, &byte_hops, diag);
+    good = good && sum_classes(&tracing, byte_hops, use, diag);
+    find_users(&tracing, use);
+    struct link_load *load = tracing.loads;
+    HASH_CLEAR(hh, tracing.loads); /* the table; its elements stay linked */
     while (load) {
         struct link_load *next = load->hh.next;
         free(load);
         load = next;
     }
+    free(tracing.ways);
+    free(tracing.crossed);
     return good;
 }

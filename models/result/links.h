@@ -9,6 +9,8 @@
 struct link_use {
     struct link_class_report classes[LEVELS_MAX]; /* by level, inside out; only those used */
     uint32_t n_classes;
+    struct hot_link hot[HOT_LINKS_MAX];
+    uint32_t n_hot;
     double wire_bound_seconds; /* busiest link's bytes / bandwidth: no step can be shorter */
 };
 

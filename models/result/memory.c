@@ -2,6 +2,7 @@
 #include "models/result/memory.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "models/base/memory.h"
 #include "models/schedule/lifetimes.h"
@@ -19,26 +20,29 @@ static void add_life(struct change *changes, struct life life, const struct buff
     changes[life.dies].by_role[buffer->role] -= (int64_t)buffer->bytes;
 }
 
-/* When the compute stream was at each point. The caller frees the array. */
-static double *point_seconds(const struct lifetimes *lifetimes, const struct program *program,
-                             const struct moment *moments, const double phase_end[PHASE_COUNT])
+/* When the compute stream of an instance was at the point. */
+double high_water_seconds(const struct high_water *water, const struct program *program, const struct moment *moments,
+                          const double phase_end[PHASE_COUNT])
 {
-    double *seconds = memory_zeroed(lifetimes->n_points, sizeof *seconds);
-    for (uint32_t i = program->n_ops; i-- > 0;) { /* backwards: the first of a group has the last word on its begin */
+    uint32_t point = water->point;
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        if (point == water->phase_begin[phase])
+            return phase ? phase_end[phase - 1] : 0;
+    if (point == water->n_points - 1)
+        return phase_end[PHASE_COUNT - 1];
+    double finish = 0;
+    for (uint32_t i = 0; i < program->n_ops; i++) {
         if (program->ops[i].stream != STREAM_COMPUTE)
             continue;
-        double *start = &seconds[lifetimes->starts[i]], *finish = start + 1;
-        *start = moments[i].begin;
-        *finish = moments[i].end > *finish ? moments[i].end : *finish;
+        if (water->starts[i] == point)
+            return moments[i].begin; /* the first of a group has the word on its begin */
+        if (water->starts[i] + 1 == point && moments[i].end > finish)
+            finish = moments[i].end;
     }
-    for (int phase = 1; phase < PHASE_COUNT; phase++)
-        seconds[lifetimes->phase_begin[phase]] = phase_end[phase - 1];
-    seconds[lifetimes->n_points - 1] = phase_end[PHASE_COUNT - 1];
-    return seconds;
+    return finish;
 }
 
-struct memory_peak memory_peak(const struct stream_order *order, const struct moment *moments,
-                               const double phase_end[PHASE_COUNT])
+void high_water_init(struct high_water *water, const struct stream_order *order)
 {
     const struct program *program = order->program;
     struct lifetimes lifetimes;
@@ -48,22 +52,40 @@ struct memory_peak memory_peak(const struct stream_order *order, const struct mo
         for (int phase = 0; phase < PHASE_COUNT; phase++)
             add_life(changes, lifetimes.lives[b][phase], &program->buffers[b]);
 
-    struct memory_peak now = {0}, peak = {0};
-    uint32_t peak_point = 0;
+    *water = (struct high_water){.n_points = lifetimes.n_points};
+    memcpy(water->phase_begin, lifetimes.phase_begin, sizeof water->phase_begin);
+    uint64_t bytes = 0, by_role[ROLE_COUNT] = {0};
     for (uint32_t point = 0; point < lifetimes.n_points; point++) {
         for (int role = 0; role < ROLE_COUNT; role++) {
-            now.by_role[role] += (uint64_t)changes[point].by_role[role];
-            now.bytes += (uint64_t)changes[point].by_role[role];
+            by_role[role] += (uint64_t)changes[point].by_role[role];
+            bytes += (uint64_t)changes[point].by_role[role];
         }
-        if (now.bytes > peak.bytes) {
-            peak = now;
-            peak_point = point;
+        if (bytes > water->bytes) {
+            water->bytes = bytes;
+            memcpy(water->by_role, by_role, sizeof by_role);
+            water->point = point;
         }
     }
-    double *seconds = point_seconds(&lifetimes, program, moments, phase_end);
-    peak.at_seconds = seconds[peak_point];
-    free(seconds);
+    water->starts = lifetimes.starts;
+    lifetimes.starts = NULL;
     free(changes);
     lifetimes_fini(&lifetimes);
+}
+
+void high_water_fini(struct high_water *water)
+{
+    free(water->starts);
+    *water = (struct high_water){0};
+}
+
+struct memory_peak memory_peak(const struct stream_order *order, const struct moment *moments,
+                               const double phase_end[PHASE_COUNT])
+{
+    struct high_water water;
+    high_water_init(&water, order);
+    struct memory_peak peak = {.bytes = water.bytes,
+                               .at_seconds = high_water_seconds(&water, order->program, moments, phase_end)};
+    memcpy(peak.by_role, water.by_role, sizeof peak.by_role);
+    high_water_fini(&water);
     return peak;
 }

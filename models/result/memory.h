@@ -12,7 +12,22 @@ struct memory_peak {
     double at_seconds;            /* the first moment at which it was reached */
 };
 
-/* The high-water mark of one instance of a program, by the rule of lifetimes.h. The timeline only says when it is
+/* What of it the program alone decides, for all who run it. */
+struct high_water {
+    uint64_t bytes;
+    uint64_t by_role[ROLE_COUNT];
+    uint32_t point, *starts; /* of the compute stream, and those of its operations (lifetimes.h) */
+    uint32_t phase_begin[PHASE_COUNT], n_points;
+};
+
+void high_water_init(struct high_water *water, const struct stream_order *order);
+void high_water_fini(struct high_water *water);
+
+/* When an instance of the program that the mark is of reached it. */
+double high_water_seconds(const struct high_water *water, const struct program *program, const struct moment *moments,
+                          const double phase_end[PHASE_COUNT]);
+
+/* Both: the high-water mark of one instance of a program, by the rule of lifetimes.h. The timeline only says when it is
  * reached. */
 struct memory_peak memory_peak(const struct stream_order *order, const struct moment *moments,
                                const double phase_end[PHASE_COUNT]);

@@ -31,8 +31,8 @@ static void raise(uint32_t *value, uint32_t to)
 
 struct walk {
     const struct program *program;
+    const struct stream_reach *reach;
     const struct moment *moments;
-    struct stream_reach reach;
     uint32_t seen[STREAM_COUNT];     /* operations below this have been waited for by the compute streams */
     struct intervals beside;         /* computing in other streams than these */
     size_t beside_at;                /* those below ended before the gap at hand */
@@ -101,7 +101,7 @@ static void end_gap(struct walk *walk, double begin, double end, double *exposed
 static void add_waited(struct walk *walk, uint32_t op, double begin, double end)
 {
     for (int stream = 0; stream < STREAM_COUNT; stream++) {
-        uint32_t last = walk->reach.last[op][stream];
+        uint32_t last = walk->reach->last[op][stream];
         for (uint32_t i = walk->seen[stream]; i < last; i++) {
             const struct op *other = &walk->program->ops[i];
             if (other->stream == stream && op_is_message(other))
@@ -116,7 +116,7 @@ static void add_waited(struct walk *walk, uint32_t op, double begin, double end)
 static void add_awaited(struct walk *walk, uint32_t op, double begin, double end)
 {
     for (int stream = 0; stream < STREAM_COUNT; stream++) {
-        for (uint32_t i = walk->seen[stream]; i < walk->reach.last[op][stream]; i++) {
+        for (uint32_t i = walk->seen[stream]; i < walk->reach->last[op][stream]; i++) {
             const struct op *other = &walk->program->ops[i];
             if (other->stream != stream || !op_is_message(other))
                 continue;
@@ -181,8 +181,8 @@ static void measure_busy(struct rank_time *time, const struct program *program, 
     intervals_fini(&communication);
 }
 
-void rank_time_init(struct rank_time *time, const struct program *program, const struct moment *moments,
-                    const struct execution *execution, const double phase_end[PHASE_COUNT])
+void rank_time_init(struct rank_time *time, const struct program *program, const struct stream_reach *reach,
+                    const struct moment *moments, const double phase_end[PHASE_COUNT])
 {
     *time = (struct rank_time){
         .exposed_before = memory_zeroed(program->n_ops, sizeof(double)),
@@ -190,8 +190,7 @@ void rank_time_init(struct rank_time *time, const struct program *program, const
     };
     measure_busy(time, program, moments);
     order_kernels(time, program, moments);
-    struct walk walk = {.program = program, .moments = moments, .time = time};
-    stream_reach_init(&walk.reach, execution_order(execution, program->rank));
+    struct walk walk = {.program = program, .reach = reach, .moments = moments, .time = time};
     for (uint32_t i = 0; i < program->n_ops; i++)
         if (!op_is_message(&program->ops[i]) && !op_is_compute(&program->ops[i]))
             intervals_add(&walk.beside, moments[i].begin, moments[i].end);
@@ -199,7 +198,6 @@ void rank_time_init(struct rank_time *time, const struct program *program, const
     const uint32_t *kernels = time->kernels;
     for (int phase = 0; phase < PHASE_COUNT; kernels += time->n_kernels[phase++])
         walk_phase(&walk, phase, kernels, phase ? phase_end[phase - 1] : 0, phase_end[phase]);
-    stream_reach_fini(&walk.reach);
     intervals_fini(&walk.beside);
     intervals_fini(&walk.waited);
     intervals_fini(&walk.filled);

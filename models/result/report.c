@@ -15,7 +15,6 @@
 #include "models/result/links.h"
 #include "models/result/memory.h"
 #include "models/result/rank_time.h"
-#include "models/result/steps.h"
 
 /* Elements that a message carries: K and V parts share their buffer's type; partial results have two types, so theirs
  * are counted by rows. */
@@ -112,45 +111,93 @@ static bool check_rate(const struct rank_report *rank, const struct cost *cost, 
                            rank->rank, rank->flops, rank->compute_seconds, peak);
 }
 
-static bool measure_rank(struct report *report, uint32_t instance, const struct report_input *input,
-                         struct step_list *steps, struct diagnostics *diag)
-{
-    uint32_t cp = input->schedule->ranks;
-    const struct program *program = &input->programs[instance % cp];
-    const struct moment *moments = input->timeline->moments[instance];
-    struct rank_report *rank = &report->ranks[instance];
-    rank->rank = instance % cp;
-    rank->group = instance / cp;
-    rank->gpu = input->placement ? placement_gpu(input->placement, rank->group, rank->rank) : instance;
+/* What a shape's program alone decides, for all instances that run it. */
+struct shape_facts {
+    bool known;
+    struct rank_report counts;
+    struct stream_reach reach;
+    struct high_water water;
+};
 
+static const struct shape_facts *facts_of(struct shape_facts *facts, const struct shape *shape,
+                                          const struct schedule *schedule)
+{
+    if (facts->known)
+        return facts;
+    facts->known = true;
+    count_messages(&facts->counts, schedule, shape->program);
+    count_work(&facts->counts, schedule, shape->program);
+    count_buffers(&facts->counts, schedule, shape->program);
+    stream_reach_init(&facts->reach, &shape->order);
+    high_water_init(&facts->water, &shape->order);
+    facts->counts.peak_bytes = facts->water.bytes;
+    memcpy(facts->counts.peak_by_role, facts->water.by_role, sizeof facts->counts.peak_by_role);
+    return facts;
+}
+
+static void facts_fini(struct shape_facts *facts, uint32_t n_shapes)
+{
+    for (uint32_t s = 0; s < n_shapes; s++) {
+        if (!facts[s].known)
+            continue;
+        stream_reach_fini(&facts[s].reach);
+        high_water_fini(&facts[s].water);
+    }
+    free(facts);
+}
+
+static bool measure_instance(struct rank_report *rank, uint32_t instance, const struct report_input *input,
+                             const struct shape_facts *facts, struct diagnostics *diag)
+{
+    const struct instance *self = &execution_ensemble(input->execution)->instances[instance];
+    const struct program *program = execution_program(input->execution, instance);
+    const struct moment *moments = input->timeline->moments[instance];
+    const double *phase_end = input->timeline->phase_end;
     struct rank_time time;
-    rank_time_init(&time, program, moments, input->execution, input->timeline->phase_end);
+    rank_time_init(&time, program, &facts->reach, moments, phase_end);
+    *rank = facts->counts;
+    rank->rank = self->rank;
+    rank->group = self->group;
     rank->seconds = time.seconds;
     rank->compute_seconds = time.compute_seconds;
     rank->communication_seconds = time.communication_seconds;
     rank->overlapped_seconds = time.overlapped_seconds;
     rank->exposed_seconds = time.exposed_seconds;
     rank->idle_seconds = time.idle_seconds;
-    if (rank->group == 0)
-        steps_append(steps, program, moments, &time);
     rank_time_fini(&time);
-
-    struct memory_peak peak =
-        memory_peak(execution_order(input->execution, rank->rank), moments, input->timeline->phase_end);
-    rank->peak_bytes = peak.bytes;
-    rank->peak_at_seconds = peak.at_seconds;
-    memcpy(rank->peak_by_role, peak.by_role, sizeof rank->peak_by_role);
-
-    count_messages(rank, input->schedule, program);
-    count_work(rank, input->schedule, program);
-    count_buffers(rank, input->schedule, program);
+    rank->peak_at_seconds = high_water_seconds(&facts->water, program, moments, phase_end);
 
     bool good = check_rate(rank, input->cost, diag);
-    if (rank->idle_seconds < 0 || rank->seconds > report->seconds)
-        good = diagnostics_add(
-            diag,
-            "rank %" PRIu32 " of group %" PRIu32 " is busy for %.17g s and ends at %.17g s, beyond the step's %.17g s",
-            rank->rank, rank->group, rank->compute_seconds + rank->exposed_seconds, rank->seconds, report->seconds);
+    if (rank->idle_seconds < 0 || rank->seconds > phase_end[PHASE_COUNT - 1])
+        good = diagnostics_add(diag,
+                               "rank %" PRIu32 " of group %" PRIu32
+                               " is busy for %.17g s and ends at %.17g s, beyond the step's %.17g s",
+                               rank->rank, rank->group, rank->compute_seconds + rank->exposed_seconds, rank->seconds,
+                               phase_end[PHASE_COUNT - 1]);
+    return good;
+}
+
+/* Every instance is measured, and every rank that it stands for is said to have done the same. */
+static bool measure_ranks(struct report *report, const struct report_input *input, struct diagnostics *diag)
+{
+    const struct ensemble *ensemble = execution_ensemble(input->execution);
+    struct shape_facts *facts = memory_zeroed(ensemble->n_shapes, sizeof *facts);
+    struct rank_report *measured = memory_zeroed(ensemble->n_instances, sizeof *measured);
+    bool good = true;
+    for (uint32_t i = 0; i < ensemble->n_instances; i++) {
+        const struct shape *shape = ensemble_shape(ensemble, i);
+        const struct shape_facts *its = facts_of(&facts[ensemble->instances[i].shape], shape, input->schedule);
+        good = measure_instance(&measured[i], i, input, its, diag) && good;
+    }
+    facts_fini(facts, ensemble->n_shapes);
+    for (uint32_t place = 0; place < report->n_ranks; place++) {
+        struct rank_report *rank = &report->ranks[place];
+        *rank = measured[folding_instance(input->folding, place)];
+        rank->rank = place % ensemble->ranks;
+        rank->group = place / ensemble->ranks;
+        rank->gpu = input->placement ? placement_gpu(input->placement, rank->group, rank->rank) : place;
+    }
+    free(measured);
     return good;
 }
 
@@ -231,6 +278,8 @@ static bool take_links(struct report *report, const struct report_input *input, 
     struct link_use use;
     bool good = link_use_measure(input, &use, diag);
     report->wire_bound_seconds = use.wire_bound_seconds;
+    report->n_hot_links = use.n_hot;
+    memcpy(report->hot_links, use.hot, sizeof use.hot);
     report->n_links = use.n_classes;
     report->links = memory_zeroed(use.n_classes, sizeof *report->links);
     memcpy(report->links, use.classes, use.n_classes * sizeof *report->links);
@@ -240,6 +289,7 @@ static bool take_links(struct report *report, const struct report_input *input, 
 bool report_init(struct report *report, const struct report_input *input, struct diagnostics *diag)
 {
     const struct timeline *timeline = input->timeline;
+    const struct ensemble *ensemble = execution_ensemble(input->execution);
     *report = (struct report){
         .seconds = timeline->phase_end[PHASE_COUNT - 1],
         .forward_seconds = timeline->phase_end[PHASE_FORWARD],
@@ -248,15 +298,10 @@ bool report_init(struct report *report, const struct report_input *input, struct
         .seconds_high = timeline->phase_end[PHASE_COUNT - 1],
         .device_bytes = input->cost ? input->cost->device->memory_bytes / input->cost->topology->ranks_per_device
                                     : input->device_bytes,
-        .ranks = memory_zeroed(timeline->n_instances, sizeof(struct rank_report)),
-        .n_ranks = timeline->n_instances,
+        .n_ranks = ensemble->ranks * ensemble->groups,
     };
-    struct step_list steps = {0};
-    bool good = true;
-    for (uint32_t instance = 0; instance < timeline->n_instances; instance++)
-        good = measure_rank(report, instance, input, &steps, diag) && good;
-    report->steps = steps.rows;
-    report->n_steps = (uint32_t)steps.count;
+    report->ranks = memory_zeroed(report->n_ranks, sizeof *report->ranks);
+    bool good = measure_ranks(report, input, diag);
     take_critical(report);
     good = sum_ranks(report, input->schedule, diag) && good;
 
@@ -272,7 +317,6 @@ bool report_init(struct report *report, const struct report_input *input, struct
 void report_fini(struct report *report)
 {
     free(report->ranks);
-    free(report->steps);
     free(report->links);
     memset(report, 0, sizeof *report);
 }

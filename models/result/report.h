@@ -20,6 +20,7 @@
 
 #include "models/cost/cost.h"
 #include "models/input/placement.h"
+#include "models/result/folding.h"
 #include "models/result/timeline.h"
 #include "models/schedule/execution.h"
 
@@ -45,22 +46,8 @@ struct rank_report {
     uint64_t q_bytes, kv_bytes, block_bytes, state_bytes;
 };
 
-/* Computing and waiting in one step of one rank: the step table. A step is an attention operation with what other
- * kernels follow it; those of two compute streams are in one order, that of their begin, and seconds in which one hid
- * the launch of the next are both's. */
-struct step_row {
-    uint32_t rank;
-    enum phase phase;
-    uint32_t step;      /* counted per phase */
-    uint32_t key_owner; /* of the block: a rank, a joined group, or BLOCK_ALL for a gathered one */
-    uint64_t query_rows, key_rows, pairs;
-    double begin, attend_seconds; /* of the attention operation, from when its kernel has its turn */
-    double other_seconds; /* merges, accumulates, ... until the next attention operation; the first step's also those
-                             before it */
-    double exposed_seconds, idle_seconds; /* waited just before it */
-    double exposed_after_seconds,
-        idle_after_seconds; /* waited behind it: by those others, and for the end of the phase */
-};
+#define HOT_LINKS_MAX 5
+#define LINK_USERS_MAX 4
 
 struct link_class_report {
     char name[40];
@@ -68,6 +55,21 @@ struct link_class_report {
     double busy_seconds; /* of the busiest link: time in which at least one message moved over it */
     double utilization;  /* of the link with most bytes: bytes / (bandwidth * step seconds) */
     double bytes_per_s;
+};
+
+/* One of the links with the largest share of their bandwidth in use, and what uses it. */
+struct hot_link {
+    uint64_t link;       /* topology_link_name says which */
+    uint64_t stands_for; /* links that carry just as much, this one among them; known when folded, else 1 */
+    uint64_t bytes, messages;
+    double busy_seconds; /* in which at least one message moved over it */
+    double utilization;
+    uint64_t ways; /* from a rank to a rank, that cross it; folded: not those of links that it stands for */
+    struct link_user {
+        uint32_t group, from, to; /* CP ranks */
+        uint64_t bytes;
+    } users[LINK_USERS_MAX]; /* the heaviest of these ways; folded: ways of their class */
+    uint32_t n_users;
 };
 
 struct report {
@@ -92,12 +94,12 @@ struct report {
     bool fits;
     double compute_bound_seconds; /* most computing rank's kernels back to back */
     double wire_bound_seconds;    /* busiest link's bytes / bandwidth */
-    struct rank_report *ranks;    /* all instances */
+    struct rank_report *ranks;    /* of all groups: [group * cp + rank] */
     uint32_t n_ranks;
-    struct step_row *steps; /* of the ranks of group 0, by rank, phase, step */
-    uint32_t n_steps;
     struct link_class_report *links; /* by level, inside out; only those used */
     uint32_t n_links;
+    struct hot_link hot_links[HOT_LINKS_MAX]; /* the busiest first */
+    uint32_t n_hot_links;
 };
 
 /* What a measurement knows from more than its timeline. */
@@ -108,8 +110,8 @@ struct measured_times {
 
 struct report_input {
     const struct schedule *schedule;
-    const struct program *programs;
-    const struct execution *execution; /* for its hazards and message pairs; its state is not looked at */
+    const struct execution *execution; /* for its ensemble and message pairs; its state is not looked at */
+    const struct folding *folding;     /* that the ensemble is of; NULL: the ensemble is all ranks */
     const struct cost *cost;           /* NULL for a measured run, as is the placement */
     const struct placement *placement;
     const struct timeline *timeline;

@@ -20,6 +20,20 @@ void timeline_init(struct timeline *timeline, const struct program *programs, ui
     }
 }
 
+void timeline_of(struct timeline *timeline, const struct ensemble *ensemble)
+{
+    size_t ops = 0;
+    for (uint32_t i = 0; i < ensemble->n_instances; i++)
+        ops += ensemble_program(ensemble, i)->n_ops;
+    *timeline = (struct timeline){.n_instances = ensemble->n_instances};
+    timeline->moments = memory_zeroed(timeline->n_instances, sizeof *timeline->moments);
+    struct moment *moments = memory_zeroed(ops, sizeof *moments);
+    for (uint32_t i = 0; i < timeline->n_instances; i++) {
+        timeline->moments[i] = moments;
+        moments += ensemble_program(ensemble, i)->n_ops;
+    }
+}
+
 void timeline_fini(struct timeline *timeline)
 {
     if (timeline->n_instances)

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "models/schedule/program.h"
+#include "models/schedule/ensemble.h"
 
 /* Seconds from the start of the step. A message's two operations carry the same moments: begin is when both ends were
  * posted, move when its first byte moved (begin + delay), end when its last byte arrived. A local operation begins when
@@ -26,6 +26,8 @@ struct timeline {
 
 /* Room for the operations of `programs`, shared by `groups` groups; all moments zero. */
 void timeline_init(struct timeline *timeline, const struct program *programs, uint32_t n_programs, uint32_t groups);
+/* The same for the instances of an ensemble. */
+void timeline_of(struct timeline *timeline, const struct ensemble *ensemble);
 void timeline_fini(struct timeline *timeline);
 
 #endif

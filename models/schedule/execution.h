@@ -8,8 +8,8 @@
  * Activities: a local operation of one rank, or a message, named by its send. A message is ready when both its ends are
  * posted, that is when each side's stream has come to it (or to its group) and its buffers are free of hazards.
  *
- * Every group of a layout (tp * dp of them) runs the same programs: the programs are shared, the state is per instance.
- * Instance g * cp + r is CP rank r of group g. Ready activities come out first in, first out: deterministic.
+ * Programs are shared, the state is per instance (ensemble.h). Ready activities come out first in, first out:
+ * deterministic.
  */
 #ifndef CPSIM_MODELS_SCHEDULE_EXECUTION_H
 #define CPSIM_MODELS_SCHEDULE_EXECUTION_H
@@ -18,18 +18,20 @@
 #include <stdint.h>
 
 #include "models/base/diagnostics.h"
-#include "models/schedule/program.h"
+#include "models/schedule/ensemble.h"
 
 struct execution;
-struct stream_order;
 
 struct activity {
     uint32_t instance;
     uint32_t op; /* a local operation, or a message's send */
 };
 
-/* `programs` has n_programs (= cp) elements and outlives the execution. NULL, with a message for each, when a send has
- * no receive (or the reverse). Sends and receives pair up first to first per (source, destination, stream). */
+/* The ensemble outlives the execution. */
+struct execution *execution_of(const struct ensemble *ensemble);
+
+/* Of `programs`, one a rank, which outlive the execution, in n_groups groups: instance g * n_programs + r is CP rank r
+ * of group g. NULL, with messages, where ensemble_init refuses them. */
 struct execution *execution_create(const struct program *programs, uint32_t n_programs, uint32_t n_groups,
                                    struct diagnostics *diag);
 void execution_destroy(struct execution *execution);
@@ -52,10 +54,11 @@ void execution_explain(const struct execution *execution, struct diagnostics *di
 /* The receiving end of a send. */
 struct activity execution_receive_of(const struct execution *execution, struct activity send);
 
-/* The order of program `rank`'s streams: what each operation waits for. */
-const struct stream_order *execution_order(const struct execution *execution, uint32_t rank);
+/* The order of an instance's streams: what each operation waits for. */
+const struct stream_order *execution_order(const struct execution *execution, uint32_t instance);
 
 uint32_t execution_instances(const struct execution *execution);
 const struct program *execution_program(const struct execution *execution, uint32_t instance);
+const struct ensemble *execution_ensemble(const struct execution *execution);
 
 #endif

@@ -236,21 +236,43 @@ void schedule_build(const struct schedule *schedule, uint32_t rank, struct progr
     program_trim(program);
 }
 
-struct program *schedule_build_all(const struct schedule *schedule)
+uint32_t schedule_period(const struct schedule *schedule)
 {
-    struct program *programs = memory_zeroed(schedule->ranks, sizeof *programs);
-    for (uint32_t r = 0; r < schedule->ranks; r++)
+    const struct sharding *sharding = &schedule->sharding;
+    bool even = sharding->kind != SHARDING_EXPLICIT && sharding->kind != SHARDING_PER_DOCUMENT &&
+                sharding->seq_len % schedule->ranks == 0 && sharding->cached % schedule->ranks == 0;
+    bool alike = even && schedule->experiment->mask.kind == MASK_FULL && schedule->queries == QUERIES_BY_ROW &&
+                 sharding->joined == 1;
+    const struct experiment *experiment = schedule->experiment;
+    enum algorithm_turns turns = schedule->algorithm->turns;
+    if (turns == TURNS_FORWARD && (experiment->train || experiment->collective == COLLECTIVE_HIERARCHICAL))
+        turns = TURNS_NEVER;
+    return alike && turns != TURNS_NEVER ? 1 : schedule->ranks;
+}
+
+struct program *schedule_build_first(const struct schedule *schedule, uint32_t count)
+{
+    struct program *programs = memory_zeroed(count, sizeof *programs);
+    for (uint32_t r = 0; r < count; r++)
         schedule_build(schedule, r, &programs[r]);
     return programs;
 }
 
-void schedule_free_programs(const struct schedule *schedule, struct program *programs)
+void schedule_free_first(struct program *programs, uint32_t count)
 {
-    if (!programs)
-        return;
-    for (uint32_t r = 0; r < schedule->ranks; r++)
+    for (uint32_t r = 0; programs && r < count; r++)
         program_fini(&programs[r]);
     free(programs);
+}
+
+struct program *schedule_build_all(const struct schedule *schedule)
+{
+    return schedule_build_first(schedule, schedule->ranks);
+}
+
+void schedule_free_programs(const struct schedule *schedule, struct program *programs)
+{
+    schedule_free_first(programs, programs ? schedule->ranks : 0);
 }
 
 struct block schedule_queries(const struct schedule *schedule, uint32_t rank)

@@ -35,8 +35,16 @@ bool schedule_init(struct schedule *schedule, const struct experiment *experimen
                    struct diagnostics *diag);
 void schedule_fini(struct schedule *schedule);
 
+/* How many programs there are: that of rank r is that of rank r mod period, turned by the rest (ensemble.h), up to the
+ * order in which buffers are numbered. Either 1 or `ranks`. */
+uint32_t schedule_period(const struct schedule *schedule);
+
 /* The program of CP rank `rank`; the caller calls program_fini. */
 void schedule_build(const struct schedule *schedule, uint32_t rank, struct program *program);
+
+/* The programs of ranks below `count`; the caller frees them. */
+struct program *schedule_build_first(const struct schedule *schedule, uint32_t count);
+void schedule_free_first(struct program *programs, uint32_t count);
 
 /* All ranks' programs: an array of schedule->ranks; the caller calls schedule_free_programs. */
 struct program *schedule_build_all(const struct schedule *schedule);

@@ -170,7 +170,7 @@ static void compare_timelines(struct result *result)
         json_t *json = run_to_json(&prediction);
         if (measured)
             json_object_set_new(json, "kind", json_string("measured"));
-        run_json_add_operations(json, prediction.programs, prediction.placement.cp, &prediction.timeline);
+        run_json_add_operations(json, &prediction);
         const json_t *operations = json_object_get(json, "operations");
         assert_int_equal(json_array_size(operations), prediction.programs[0].n_ops + prediction.programs[1].n_ops);
         char *text = json_dumps(json, JSON_REAL_PRECISION(17));

@@ -330,7 +330,7 @@ static void kernels_that_wait_for_their_turn_are_shown_from_it(void **state)
     struct prediction p;
     predict_four(&p, "train", "algorithm = ring-te");
     json_t *run = json_object(), *operation;
-    run_json_add_operations(run, p.programs, 4, &p.timeline);
+    run_json_add_operations(run, &p);
     size_t i, waited = 0;
     double attention = 0;
     json_array_foreach(json_object_get(run, "operations"), i, operation)

@@ -158,7 +158,6 @@ static void measure_ring(const struct hardware_settings *settings, struct scene 
     assert_true(measurement->verification.passed);
     const struct measured_times times = measurement_times(measurement);
     const struct report_input input = {.schedule = &scene->schedule,
-                                       .programs = hardware_programs(scene->hardware),
                                        .execution = hardware_execution(scene->hardware),
                                        .timeline = &measurement->run.timeline,
                                        .measured = &times,

@@ -197,7 +197,6 @@ static bool make_report(struct report *report, const struct scene *scene, const 
     const struct measured_times times = measurement_times(measurement);
     const struct report_input input = {
         .schedule = &scene->schedule,
-        .programs = hardware_programs(scene->hardware),
         .execution = hardware_execution(scene->hardware),
         .timeline = &measurement->run.timeline,
         .measured = &times,

@@ -202,7 +202,7 @@ static uint64_t sent(const struct scene *s, uint32_t rank, bool inside, uint64_t
 
 /* ---- teams ---- */
 
-static const struct shape {
+static const struct tensor_shape {
     const char *name;
     uint32_t ranks, node;               /* collective = hierarchical:node; other lowerings do not look */
     uint32_t members[RANKS_MAX], count; /* count 0: all */
@@ -221,7 +221,7 @@ static const struct shape {
     {"one", 3, 1, {1}, 1},
 };
 
-static struct scene *scene_of(const struct shape *shape, enum collective_kind kind, const uint64_t *counts)
+static struct scene *scene_of(const struct tensor_shape *shape, enum collective_kind kind, const uint64_t *counts)
 {
     struct scene *s = scene_make(shape->ranks, kind, kind == COLLECTIVE_HIERARCHICAL ? shape->node : 0, counts);
     for (uint32_t i = 0; i < (shape->count ? shape->count : shape->ranks); i++)
@@ -252,7 +252,7 @@ static struct builder builder_for(struct scene *s, uint32_t rank)
 }
 
 /* Calls `test` for every lowering and team. */
-static void for_each_team(void (*test)(const struct shape *shape, enum collective_kind kind))
+static void for_each_team(void (*test)(const struct tensor_shape *shape, enum collective_kind kind))
 {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int kind = COLLECTIVE_RING; kind <= COLLECTIVE_HIERARCHICAL; kind++)
@@ -261,7 +261,7 @@ static void for_each_team(void (*test)(const struct shape *shape, enum collectiv
 
 /* ---- all-gather ---- */
 
-static void gather_one(const struct shape *shape, enum collective_kind kind)
+static void gather_one(const struct tensor_shape *shape, enum collective_kind kind)
 {
     static const uint64_t counts[RANKS_MAX] = {3, 1, 0, 2, 4, 1, 2, 0, 5, 2, 1, 3, 0, 1, 2, 2}; /* some have nothing */
     struct scene *s = scene_of(shape, kind, counts);
@@ -311,7 +311,7 @@ static bool has_share(uint32_t variant, uint32_t from, uint32_t to)
     return variant == 1 ? from % 3 != 1 : (from * 7 + to * 5 + from * to) % 3 != 0;
 }
 
-static void scatter_variant(const struct shape *shape, enum collective_kind kind, uint32_t variant)
+static void scatter_variant(const struct tensor_shape *shape, enum collective_kind kind, uint32_t variant)
 {
     static const uint64_t counts[RANKS_MAX] = {3, 1, 2, 2, 4, 1, 2, 3, 5, 2, 1, 3, 0, 1, 2, 2};
     struct scene *s = scene_of(shape, kind, counts);
@@ -358,7 +358,7 @@ static void scatter_variant(const struct shape *shape, enum collective_kind kind
     scene_free(s);
 }
 
-static void scatter_one(const struct shape *shape, enum collective_kind kind)
+static void scatter_one(const struct tensor_shape *shape, enum collective_kind kind)
 {
     for (uint32_t variant = 0; variant < 3; variant++)
         scatter_variant(shape, kind, variant);
@@ -389,7 +389,7 @@ static struct piece trade_back(const void *context, uint32_t from, uint32_t to)
     return (struct piece){own_rows(s, s->members[to]), {0, HEADS, from % ITEMS, 1}};
 }
 
-static void exchange_with(const struct shape *shape, enum collective_kind kind,
+static void exchange_with(const struct tensor_shape *shape, enum collective_kind kind,
                           struct piece (*of)(const void *context, uint32_t from, uint32_t to))
 {
     static const uint64_t counts[RANKS_MAX] = {3, 1, 0, 2, 4, 1, 2, 3, 5, 2, 1, 3, 0, 1, 2, 2};
@@ -434,7 +434,7 @@ static void exchange_with(const struct shape *shape, enum collective_kind kind,
     scene_free(s);
 }
 
-static void exchange_one(const struct shape *shape, enum collective_kind kind)
+static void exchange_one(const struct tensor_shape *shape, enum collective_kind kind)
 {
     exchange_with(shape, kind, trade);
     exchange_with(shape, kind, trade_back);
@@ -454,7 +454,8 @@ static const struct {
     uint32_t first, rows;
 } sums[] = {{{0, HEADS, 0, ITEMS}, 1, 2}, {{2, 1, 0, ITEMS}, 0, 1}, {{0, 1, 1, 1}, 1, 19}, {{3, 2, 2, 1}, 0, 1}};
 
-static void reduce_variant(const struct shape *shape, enum collective_kind kind, enum tensor tensor, size_t variant)
+static void reduce_variant(const struct tensor_shape *shape, enum collective_kind kind, enum tensor tensor,
+                           size_t variant)
 {
     static const uint64_t counts[RANKS_MAX] = {20, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     struct scene *s = scene_of(shape, kind, counts);
@@ -491,7 +492,7 @@ static void reduce_variant(const struct shape *shape, enum collective_kind kind,
     scene_free(s);
 }
 
-static void reduce_one(const struct shape *shape, enum collective_kind kind)
+static void reduce_one(const struct tensor_shape *shape, enum collective_kind kind)
 {
     for (size_t variant = 0; variant < sizeof sums / sizeof *sums; variant++) {
         reduce_variant(shape, kind, TENSOR_TOP, variant);

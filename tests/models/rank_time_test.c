@@ -9,6 +9,7 @@
 // clang-format on
 
 #include "models/result/rank_time.h"
+#include "models/schedule/execution.h"
 #include "tests/models/plain_buffer.h"
 
 #define OPS_MAX 16
@@ -68,7 +69,10 @@ static struct rank_time measure(struct hand *hand, double forward, double backwa
     assert_non_null(execution);
     struct rank_time time;
     const double phase_end[PHASE_COUNT] = {forward, backward};
-    rank_time_init(&time, &hand->programs[0], hand->moments, execution, phase_end);
+    struct stream_reach reach;
+    stream_reach_init(&reach, execution_order(execution, 0));
+    rank_time_init(&time, &hand->programs[0], &reach, hand->moments, phase_end);
+    stream_reach_fini(&reach);
     execution_destroy(execution);
     program_fini(&hand->programs[0]);
     program_fini(&hand->programs[1]);

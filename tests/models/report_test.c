@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "models/result/report.h"
+#include "models/result/steps.h"
 #include "tests/predict.h"
 
 static const struct toy sixteen = {
@@ -234,9 +235,13 @@ static void check_invariants(const struct prediction *p)
     assert_true(fabs(report->forward_seconds + report->backward_seconds - step) <= 1e-12 * step);
     /* every rank attends in every phase here, so the step table holds all that was waited */
     double in_steps = 0;
-    for (uint32_t i = 0; i < report->n_steps; i++)
-        in_steps += report->steps[i].exposed_seconds + report->steps[i].exposed_after_seconds +
-                    report->steps[i].idle_seconds + report->steps[i].idle_after_seconds;
+    struct step_list steps;
+    const struct report_input input = prediction_report_input(p);
+    steps_of(&steps, &input);
+    for (size_t i = 0; i < steps.count; i++)
+        in_steps += steps.rows[i].exposed_seconds + steps.rows[i].exposed_after_seconds + steps.rows[i].idle_seconds +
+                    steps.rows[i].idle_after_seconds;
+    free(steps.rows);
     assert_true(fabs(in_steps - waits) <= 1e-9 * step);
 }
 
@@ -290,12 +295,7 @@ static void times_add_up_and_bounds_hold_when_links_are_shared(void **state)
 /* Reports again on a prediction whose timeline or device has been changed. */
 static bool report_again(const struct prediction *p, struct diagnostics *diag)
 {
-    const struct report_input input = {.schedule = &p->schedule,
-                                       .programs = p->programs,
-                                       .execution = p->execution,
-                                       .cost = &p->cost,
-                                       .placement = &p->placement,
-                                       .timeline = &p->timeline};
+    const struct report_input input = prediction_report_input(p);
     struct report report;
     bool good = report_init(&report, &input, diag);
     if (good)

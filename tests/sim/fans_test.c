@@ -51,12 +51,12 @@ static bool judge(const struct prediction *p, const double rates[3])
     bool good = true;
     uint32_t seen = 0;
     for (uint32_t rank = 0; rank < 8; rank++) {
-        for (uint32_t i = 0; i < p->programs[rank].n_ops; i++) {
-            const struct op *op = &p->programs[rank].ops[i];
+        for (uint32_t i = 0; i < ensemble_program(&p->whole, rank)->n_ops; i++) {
+            const struct op turned = ensemble_op(&p->whole, rank, i), *op = &turned;
             double rate = rates[distance(rank, op->peer)];
             if (op->kind != OP_SEND || rate <= 0)
                 continue;
-            struct moment moment = p->timeline.moments[rank][i];
+            struct moment moment = p->timeline.moments[prediction_instance(p, rank)][i];
             double seconds = moment.end - moment.begin, expected = ALPHA + (double)op->bytes / rate;
             double slack = rate < FAN ? 1e-6 : 2e-3; /* beside a fan a link is not free */
             good &= judged(fabs(seconds - expected) <= slack * expected, "seconds of a message", seconds, expected);

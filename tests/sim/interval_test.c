@@ -30,7 +30,7 @@ static struct interval_seconds interval(double forward, double backward, double 
     prediction.device.steps_spread = steps;
     prediction.topology.levels[0].spread = level;
     struct simulation simulation = {
-        .programs = prediction.programs, .cost = &prediction.cost, .placement = &prediction.placement};
+        .ensemble = &prediction.whole, .cost = &prediction.cost, .placement = &prediction.placement};
     struct interval_seconds result;
     struct diagnostics diag;
     diagnostics_init(&diag);

@@ -111,12 +111,12 @@ static void a_collective_takes_what_the_librarys_call_takes_however_it_is_writte
 static uint32_t members_in(const struct prediction *p, enum stream stream)
 {
     struct communicators communicators;
-    communicators_init(&communicators, p->programs, p->schedule.ranks);
+    communicators_init(&communicators, &p->whole);
     uint32_t count = 0;
     for (uint32_t i = 0; i < p->programs[0].n_ops; i++) {
         const struct op *op = &p->programs[0].ops[i];
         if (op->kind == OP_SEND && !op->collective && op->stream == stream)
-            count = communicator_of(&communicators, &p->programs[0], op).count;
+            count = communicator_of_stream(&communicators, 0, stream).count;
     }
     communicators_fini(&communicators);
     return count;

@@ -253,13 +253,18 @@ static void progress_grows_from_nothing_to_one(void **state)
     struct timeline timeline;
     timeline_init(&timeline, scene.programs, 2, 1);
     scene.cost = (struct cost){.device = &scene.device, .topology = &scene.topology};
-    struct simulation simulation = {scene.programs, execution_create(scene.programs, 2, 1, &diag),
-                                    &scene.cost,    &scene.placement,
-                                    take_share,     &shares};
+    struct execution *execution = execution_create(scene.programs, 2, 1, &diag);
+    assert_non_null(execution);
+    struct simulation simulation = {.ensemble = execution_ensemble(execution),
+                                    .execution = execution,
+                                    .cost = &scene.cost,
+                                    .placement = &scene.placement,
+                                    .progress = take_share,
+                                    .progress_context = &shares};
     assert_true(engine_analytic.run(&simulation, &timeline, &diag));
     assert_true(shares.last >= 1);
     assert_in_range(shares.calls, 90, 110);
-    execution_destroy(simulation.execution);
+    execution_destroy(execution);
     timeline_fini(&timeline);
     diagnostics_fini(&diag);
     scene_fini(&scene);

@@ -10,32 +10,59 @@
 #include "sim/platform_xml.h"
 #include "tests/sim/scene.h"
 
-static void assert_platform(const char *text, const uint64_t (*pairs)[2], size_t n_pairs, const char *expected)
+/* A message of each pair of ranks, each rank on the GPU of its number, and their plan. */
+struct planned {
+    struct scene scene;
+    struct execution *execution;
+    struct simulation simulation;
+    struct plan plan;
+};
+
+static void plan_messages(struct planned *planned, const char *topology, uint32_t ranks, const uint32_t (*pairs)[2],
+                          size_t n_pairs)
 {
+    scene_init(&planned->scene, topology, ranks, 1);
+    for (size_t i = 0; i < n_pairs; i++)
+        add_message(&planned->scene, STREAM_EXCHANGE, pairs[i][0], pairs[i][1], 1000 + i);
+    end_phase(&planned->scene, PHASE_FORWARD);
     struct diagnostics diag;
     diagnostics_init(&diag);
-    struct topology topology;
-    bool good = topology_read_text(&topology, "test", text, &diag);
-    struct path *paths = memory_zeroed(n_pairs, sizeof *paths);
-    for (size_t i = 0; i < n_pairs; i++) {
-        paths[i] = (struct path){.from = pairs[i][0], .to = pairs[i][1]};
-        route_init(&paths[i].route);
-        good = good && topology_route(&topology, pairs[i][0], pairs[i][1], &paths[i].route, &diag);
-        paths[i].cost.bytes_per_s = paths[i].route.bytes_per_s;
-        paths[i].opens_lane = true;
-    }
-    expect_good(good, &diag);
-    char *written = NULL;
+    planned->scene.cost = (struct cost){.device = &planned->scene.device, .topology = &planned->scene.topology};
+    planned->execution = execution_create(planned->scene.programs, ranks, 1, &diag);
+    assert_non_null(planned->execution);
+    planned->simulation = (struct simulation){.ensemble = execution_ensemble(planned->execution),
+                                              .execution = planned->execution,
+                                              .cost = &planned->scene.cost,
+                                              .placement = &planned->scene.placement};
+    expect_good(plan_init(&planned->plan, &planned->simulation, &diag), &diag);
+}
+
+static void planned_fini(struct planned *planned)
+{
+    plan_fini(&planned->plan);
+    execution_destroy(planned->execution);
+    scene_fini(&planned->scene);
+}
+
+static char *written(const struct plan *plan)
+{
+    char *text = NULL;
     size_t size;
-    FILE *stream = open_memstream(&written, &size);
-    platform_xml_write(&topology, paths, n_pairs, stream);
+    FILE *stream = open_memstream(&text, &size);
+    platform_xml_write(plan, stream);
     fclose(stream);
-    assert_string_equal(written, expected);
-    free(written);
-    for (size_t i = 0; i < n_pairs; i++)
-        route_fini(&paths[i].route);
-    free(paths);
-    topology_fini(&topology);
+    return text;
+}
+
+static void assert_platform(const char *topology, uint32_t ranks, const uint32_t (*pairs)[2], size_t n_pairs,
+                            const char *expected)
+{
+    struct planned planned;
+    plan_messages(&planned, topology, ranks, pairs, n_pairs);
+    char *text = written(&planned.plan);
+    assert_string_equal(text, expected);
+    free(text);
+    planned_fini(&planned);
 }
 
 static void only_what_the_paths_use_is_written_and_no_latency(void **state)
@@ -44,7 +71,7 @@ static void only_what_the_paths_use_is_written_and_no_latency(void **state)
     assert_platform("[cluster]\ndevice = toy\n"
                     "[level node]\nsize = 2\nkind = switch\nbandwidth = 400 GB/s\nlatency = 1 us\n"
                     "[level cluster]\nsize = 4\nkind = switch\nattach = rail\nbandwidth = 400 Gb/s\nlatency = 4 us\n",
-                    (const uint64_t[][2]){{0, 1}, {1, 3}, {3, 1}}, 3,
+                    8, (const uint32_t[][2]){{0, 1}, {1, 3}, {3, 1}}, 3,
                     "<?xml version='1.0'?>\n"
                     "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
                     "<platform version=\"4.1\">\n"
@@ -74,7 +101,7 @@ static void half_duplex_directions_are_one_link(void **state)
     (void)state;
     assert_platform("[cluster]\ndevice = toy\n"
                     "[level bus]\nsize = 2\nkind = mesh\nbandwidth = 12.5 GB/s\nlatency = 1 us\nduplex = half\n",
-                    (const uint64_t[][2]){{0, 1}, {1, 0}}, 2,
+                    2, (const uint32_t[][2]){{0, 1}, {1, 0}}, 2,
                     "<?xml version='1.0'?>\n"
                     "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
                     "<platform version=\"4.1\">\n"
@@ -93,35 +120,26 @@ static void half_duplex_directions_are_one_link(void **state)
 static void what_cannot_fill_its_links_has_a_link_that_nobody_shares(void **state)
 {
     (void)state;
-    struct diagnostics diag;
-    diagnostics_init(&diag);
-    struct topology topology;
-    bool good = topology_read_text(&topology, "test",
-                                   "[cluster]\ndevice = toy\n[level node]\nsize = 3\nkind = switch\n"
-                                   "bandwidth = 400 GB/s\nlatency = 1 us\n",
-                                   &diag);
-    struct path paths[] = {
-        {.from = 0, .to = 1, .cost = {1e-6, 76e9}, .opens_lane = true},
-        {.from = 0, .to = 1, .cost = {2e-6, 76e9}},
-        {.from = 0, .to = 1, .cost = {1e-6, 400e9}, .lane = 1, .opens_lane = true},
-        {.from = 1, .to = 2, .cost = {1e-6, 38e9}, .opens_lane = true},
-    };
+    struct planned planned;
+    plan_messages(&planned,
+                  "[cluster]\ndevice = toy\n[level node]\nsize = 3\nkind = switch\n"
+                  "bandwidth = 400 GB/s\nlatency = 1 us\n",
+                  3, (const uint32_t[][2]){{0, 1}, {0, 1}, {0, 1}, {1, 2}}, 4);
+    static const double rates[] = {76e9, 76e9, 400e9, 38e9};
+    assert_int_equal(planned.plan.first_path[3], 4);
     for (size_t i = 0; i < 4; i++) {
-        route_init(&paths[i].route);
-        good = good && topology_route(&topology, paths[i].from, paths[i].to, &paths[i].route, &diag);
+        struct path *path = &planned.plan.paths[i];
+        path->cost.bytes_per_s = rates[i];
+        path->lane = i == 2;
+        path->opens_lane = i != 1;
     }
-    expect_good(good, &diag);
-    char *written = NULL;
-    size_t size;
-    FILE *stream = open_memstream(&written, &size);
-    platform_xml_write(&topology, paths, 4, stream);
-    fclose(stream);
+    char *text = written(&planned.plan);
     assert_string_equal(
-        strstr(written, "    <host id=\"gpu0"),
+        strstr(text, "    <host id=\"gpu0"),
         "    <host id=\"gpu0\" speed=\"1f\"/>\n"
+        "    <host id=\"gpu0.1\" speed=\"1f\"/>\n"
         "    <host id=\"gpu1\" speed=\"1f\"/>\n"
         "    <host id=\"gpu2\" speed=\"1f\"/>\n"
-        "    <host id=\"gpu0.1\" speed=\"1f\"/>\n"
         "    <link id=\"link0\" bandwidth=\"400000000000Bps\" latency=\"0s\"/>\n"
         "    <link id=\"link2\" bandwidth=\"400000000000Bps\" latency=\"0s\"/>\n"
         "    <link id=\"link3\" bandwidth=\"400000000000Bps\" latency=\"0s\"/>\n"
@@ -136,10 +154,8 @@ static void what_cannot_fill_its_links_has_a_link_that_nobody_shares(void **stat
         "<link_ctn id=\"alone38000000000\"/><link_ctn id=\"link2\"/><link_ctn id=\"link5\"/></route>\n"
         "  </zone>\n"
         "</platform>\n");
-    free(written);
-    for (size_t i = 0; i < 4; i++)
-        route_fini(&paths[i].route);
-    topology_fini(&topology);
+    free(text);
+    planned_fini(&planned);
 }
 
 int main(void)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "models/result/report.h"
+#include "models/result/steps.h"
 #include "models/schedule/algorithms/algorithm.h"
 #include "models/schedule/mask.h"
 #include "sim/engine.h"
@@ -91,14 +92,14 @@ static bool attends_in_all_phases(const struct program *program, bool train)
 }
 
 /* What the report claims of a rank; the step table holds all its waiting, if it attends at all. */
-static bool rank_adds_up(const struct report *report, uint32_t rank, bool attends)
+static bool rank_adds_up(const struct report *report, const struct step_list *steps, uint32_t rank, bool attends)
 {
     const struct rank_report *r = &report->ranks[rank];
     double step = report->seconds, waits = 0;
-    for (uint32_t i = 0; i < report->n_steps; i++)
-        if (report->steps[i].rank == rank)
-            waits += report->steps[i].exposed_seconds + report->steps[i].exposed_after_seconds +
-                     report->steps[i].idle_seconds + report->steps[i].idle_after_seconds;
+    for (size_t i = 0; i < steps->count; i++)
+        if (steps->rows[i].rank == rank)
+            waits += steps->rows[i].exposed_seconds + steps->rows[i].exposed_after_seconds +
+                     steps->rows[i].idle_seconds + steps->rows[i].idle_after_seconds;
     return fabs(r->compute_seconds + r->exposed_seconds + r->idle_seconds - step) <= 1e-12 * step &&
            r->exposed_seconds >= 0 && r->idle_seconds >= 0 && r->seconds <= step &&
            r->overlapped_seconds + r->exposed_seconds <= r->communication_seconds * (1 + 1e-12) + 1e-15 &&
@@ -106,13 +107,13 @@ static bool rank_adds_up(const struct report *report, uint32_t rank, bool attend
            (!attends || fabs(waits - r->exposed_seconds - r->idle_seconds) <= 1e-9 * step);
 }
 
-static bool adds_up(const struct report *report, const struct schedule *schedule, const struct program *programs,
-                    struct diagnostics *diag)
+static bool adds_up(const struct report *report, const struct step_list *steps, const struct schedule *schedule,
+                    const struct program *programs, struct diagnostics *diag)
 {
     const struct experiment *experiment = schedule->experiment;
     bool good = true;
     for (uint32_t r = 0; r < report->n_ranks; r++)
-        if (!rank_adds_up(report, r, attends_in_all_phases(&programs[r], experiment->train)))
+        if (!rank_adds_up(report, steps, r, attends_in_all_phases(&programs[r], experiment->train)))
             good = diagnostics_add(
                 diag,
                 "rank %u: computes %.17g, exposed %.17g, idle %.17g, communicates %.17g, both %.17g, ends %.17g, peak "
@@ -146,18 +147,21 @@ static bool run(const struct engine_ops *engine, const struct schedule *schedule
     struct program *programs = schedule_build_all(schedule);
     struct timeline timeline;
     timeline_init(&timeline, programs, schedule->ranks, 1);
-    struct simulation simulation = {.programs = programs, .cost = &cost, .placement = &placement};
+    struct simulation simulation = {.cost = &cost, .placement = &placement};
     simulation.execution = execution_create(programs, schedule->ranks, 1, diag);
+    simulation.ensemble = simulation.execution ? execution_ensemble(simulation.execution) : NULL;
     struct report report;
     const struct report_input input = {.schedule = schedule,
-                                       .programs = programs,
                                        .execution = simulation.execution,
                                        .cost = &cost,
                                        .placement = &placement,
                                        .timeline = &timeline};
     bool good = simulation.execution && engine->run(&simulation, &timeline, diag) && report_init(&report, &input, diag);
     if (good) {
-        good = adds_up(&report, schedule, programs, diag);
+        struct step_list steps;
+        steps_of(&steps, &input);
+        good = adds_up(&report, &steps, schedule, programs, diag);
+        free(steps.rows);
         report_fini(&report);
     }
     execution_destroy(simulation.execution);

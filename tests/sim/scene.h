@@ -246,8 +246,9 @@ static inline void outcome_run(struct outcome *outcome, const struct engine_ops 
     struct diagnostics diag;
     diagnostics_init(&diag);
     scene->cost = (struct cost){.device = &scene->device, .topology = &scene->topology};
-    struct simulation simulation = {.programs = scene->programs, .cost = &scene->cost, .placement = &scene->placement};
+    struct simulation simulation = {.cost = &scene->cost, .placement = &scene->placement};
     simulation.execution = execution_create(scene->programs, scene->ranks, scene->placement.groups, &diag);
+    simulation.ensemble = simulation.execution ? execution_ensemble(simulation.execution) : NULL;
     outcome->good = simulation.execution && engine->run(&simulation, &outcome->timeline, &diag);
     outcome->messages = joined_lines(&diag);
     execution_destroy(simulation.execution);

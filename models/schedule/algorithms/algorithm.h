@@ -30,6 +30,13 @@ enum algorithm_can {
     CAN_DECODE = 1 << 2,  /* fewer new tokens than ranks: queries dealt out by batch item */
 };
 
+/* Whether, where all ranks' blocks are alike, rank r does what rank 0 does, turned by r (schedule_period). */
+enum algorithm_turns {
+    TURNS_NEVER,
+    TURNS_FORWARD, /* in the forward pass alone, and with no hierarchical collective */
+    TURNS,
+};
+
 struct algorithm_ops {
     const char *name;        /* schedule.algorithm */
     const char *summary;     /* one line for --list */
@@ -39,6 +46,7 @@ struct algorithm_ops {
     bool replicates_queries; /* every rank has all queries and ends with all outputs */
     bool skips_always;       /* whatever schedule.skip says, it moves and computes only what is seen */
     bool moves_queries;      /* queries and what comes of them travel to all ranks */
+    enum algorithm_turns turns;
     /* Why `key`, one of `uses`, changes nothing in this experiment, to follow "with algorithm = <name>": such as "and
      * kv_block = 0". Returns NULL if it changes something. NULL: every one of `uses` always does. */
     const char *(*no_effect)(const struct schedule *schedule, enum algorithm_key key);

@@ -296,6 +296,7 @@ const struct algorithm_ops algorithm_all_gather = {
     .summary = "K and V gathered whole on every rank before attention; dKV reduce-scattered after it",
     .uses = USES_BUFFERS | USES_KV_BLOCK | USES_SPLIT_KV | USES_COLLECTIVE | USES_GRADIENTS | USES_OVERLAP,
     .can = CAN_TRAIN | CAN_PREFILL | CAN_DECODE,
+    .turns = TURNS_FORWARD,
     .no_effect = no_effect,
     .joined = joined,
     .prepare = prepare,

@@ -231,6 +231,7 @@ const struct algorithm_ops algorithm_all_gather_heads = {
     .constraint = "gather_heads divides the KV heads of a rank",
     .uses = USES_GATHER_HEADS | USES_SPLIT_KV | USES_COLLECTIVE | USES_GRADIENTS | USES_OVERLAP,
     .can = CAN_TRAIN | CAN_PREFILL | CAN_DECODE,
+    .turns = TURNS_FORWARD,
     .check = check,
     .prepare = prepare,
     .build = build,

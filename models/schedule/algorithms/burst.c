@@ -238,6 +238,7 @@ const struct algorithm_ops algorithm_burst = {
     .constraint = "buffers >= 2 on more than two ranks",
     .uses = USES_BUFFERS | USES_KV_BLOCK | USES_SKIP_TRANSFER | USES_SPLIT_KV | USES_GRADIENTS | USES_OVERLAP,
     .can = CAN_TRAIN | CAN_PREFILL | CAN_DECODE,
+    .turns = TURNS,
     .moves_queries = true,
     .check = check,
     .prepare = prepare,

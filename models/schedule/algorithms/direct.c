@@ -202,5 +202,6 @@ const struct algorithm_ops algorithm_direct = {
     .summary = "every rank reads each K/V block from its owner and returns its dKV contribution to it",
     .uses = USES_BUFFERS | USES_KV_BLOCK | USES_SKIP_TRANSFER | USES_SPLIT_KV | USES_GRADIENTS | USES_OVERLAP,
     .can = CAN_TRAIN | CAN_PREFILL | CAN_DECODE,
+    .turns = TURNS,
     .build = build,
 };

@@ -327,6 +327,7 @@ const struct algorithm_ops algorithm_dist_flash = {
     .summary = "ranks with little to attend help others: take queries, return partial results (DistFlashAttn)",
     .uses = USES_BUFFERS | USES_SKIP_TRANSFER | USES_SPLIT_KV | USES_GRADIENTS | USES_OVERLAP,
     .can = CAN_TRAIN | CAN_PREFILL,
+    .turns = TURNS,
     .moves_queries = true,
     .skips_always = true,
     .build = build,

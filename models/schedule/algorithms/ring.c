@@ -39,6 +39,7 @@ const struct algorithm_ops algorithm_ring = {
     .constraint = "buffers >= 2 on more than two ranks",
     .uses = USES_BUFFERS | USES_KV_BLOCK | USES_SKIP_TRANSFER | USES_SPLIT_KV | USES_GRADIENTS | USES_OVERLAP,
     .can = CAN_TRAIN | CAN_PREFILL | CAN_DECODE,
+    .turns = TURNS,
     .check = check,
     .prepare = prepare,
     .build = build,

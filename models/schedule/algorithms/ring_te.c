@@ -264,6 +264,7 @@ const struct algorithm_ops algorithm_ring_te = {
         "TransformerEngine's ring (Megatron's p2p): two compute streams, outputs corrected at the end, dKV in step",
     .uses = USES_GRADIENTS | USES_OVERLAP,
     .can = CAN_TRAIN | CAN_PREFILL | CAN_DECODE,
+    .turns = TURNS,
     .prepare = prepare,
     .build = build,
 };

@@ -158,6 +158,7 @@ const struct algorithm_ops algorithm_token_ring = {
     .constraint = "pass = forward",
     .uses = USES_SKIP_TRANSFER | USES_OVERLAP,
     .can = CAN_PREFILL,
+    .turns = TURNS,
     .moves_queries = true,
     .prepare = prepare,
     .build = build,

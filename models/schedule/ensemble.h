@@ -1,0 +1,83 @@
+/* ensemble.h - who runs what: the instances of a simulation, the program of each, and who its peers are.
+ *
+ * A layout has groups * ranks ranks. Every group runs the same programs; and under a full mask rank r of a ring does
+ * what rank 0 does, with every rank number turned by r. So a program is held once, as a *shape*, for all ranks that run
+ * it, possibly turned: rank numbers in it (peers, owners of blocks) mean (number + turn) mod ranks. An instance is a
+ * shape with its turn and its peers.
+ *
+ * Instances are all ranks of all groups, instance = group * ranks + rank; or, in a folded ensemble (sim/fold.h), one
+ * for each class of ranks that behave alike, which stands for all of these: peers are then classes too, and a class may
+ * be its own peer. Those who execute an ensemble know no difference.
+ */
+#ifndef CPSIM_MODELS_SCHEDULE_ENSEMBLE_H
+#define CPSIM_MODELS_SCHEDULE_ENSEMBLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "models/base/diagnostics.h"
+#include "models/schedule/messages.h"
+#include "models/schedule/program.h"
+#include "models/schedule/streams.h"
+
+struct shape {
+    const struct program *program;
+    struct stream_order order;
+    struct messages messages;
+};
+
+struct peer {
+    uint32_t instance;
+    uint32_t back; /* which of that instance's peers this one is */
+};
+
+struct instance {
+    uint32_t shape;
+    uint32_t group, rank; /* in the layout; folded: of the one rank that the others are like */
+    uint32_t turn;
+    uint32_t stands_for; /* ranks; 1 unless folded */
+    uint32_t first_peer; /* its peers in ensemble.peers, in the order of its shape's */
+};
+
+struct ensemble {
+    uint32_t ranks, groups; /* of the layout, folded or not */
+    struct shape *shapes;   /* of a folded ensemble: those of the one it was made from */
+    uint32_t n_shapes;
+    struct instance *instances;
+    uint32_t n_instances;
+    struct peer *peers;
+    bool borrows_shapes;
+};
+
+/* All ranks of `groups` groups of `ranks`: rank r runs programs[r % n_programs], turned by r - r % n_programs;
+ * n_programs divides ranks (equal: every rank has its own). The programs outlive the ensemble. False, with a message
+ * for each, when a send has no receive (or the reverse); the ensemble is then empty. */
+bool ensemble_init(struct ensemble *ensemble, const struct program *programs, uint32_t n_programs, uint32_t ranks,
+                   uint32_t groups, struct diagnostics *diag);
+void ensemble_fini(struct ensemble *ensemble);
+
+static inline const struct shape *ensemble_shape(const struct ensemble *ensemble, uint32_t instance)
+{
+    return &ensemble->shapes[ensemble->instances[instance].shape];
+}
+
+static inline const struct program *ensemble_program(const struct ensemble *ensemble, uint32_t instance)
+{
+    return ensemble_shape(ensemble, instance)->program;
+}
+
+static inline const struct peer *ensemble_peers(const struct ensemble *ensemble, uint32_t instance)
+{
+    return &ensemble->peers[ensemble->instances[instance].first_peer];
+}
+
+/* The rank that `rank`, a number in the program of `instance`, means. */
+uint32_t ensemble_rank(const struct ensemble *ensemble, uint32_t instance, uint32_t rank);
+
+/* The same for the owner of a block. (Programs that name joined groups are never turned.) */
+uint32_t ensemble_owner(const struct ensemble *ensemble, uint32_t instance, uint32_t owner);
+
+/* Operation `op` of the program of `instance` with the rank numbers that it means. */
+struct op ensemble_op(const struct ensemble *ensemble, uint32_t instance, uint32_t op);
+
+#endif

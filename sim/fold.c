@@ -1,0 +1,303 @@
+/* fold.c - a graph of ranks, ways and links; its classes; and an ensemble with an instance for each.
+ *
+ * Places tell apart what a rank sends to one peer from what it sends to another: ranks of one class have peers of the
+ * same classes at the same places, in the order of their shape's. So all ranks of a class have one way of each class
+ * that leaves the class, and a class of ways has as many ways as the class that they leave has ranks.
+ */
+#include "sim/fold.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "models/base/memory.h"
+#include "models/base/numbering.h"
+#include "sim/partition.h"
+#include "sim/plan.h"
+
+/* The graph of an ensemble: its instances are the nodes. */
+struct crossings {
+    const struct ensemble *ensemble;
+    const struct plan *plan;
+    struct crossing_graph graph;
+    uint32_t *node_labels, *link_labels;
+    struct way *ways;
+    uint32_t *way_of_peer; /* [index in ensemble.peers]; NO_WAY where nothing is sent */
+    uint32_t *hops;
+    struct numbering links; /* links as the graph numbers them */
+};
+
+#define NO_WAY UINT32_MAX
+
+static uint32_t label_nodes(struct crossings *crossings)
+{
+    const struct ensemble *ensemble = crossings->ensemble;
+    const struct plan *plan = crossings->plan;
+    bool share_devices = plan->simulation->cost->topology->ranks_per_device > 1;
+    struct numbering labels;
+    numbering_init(&labels, 2);
+    crossings->node_labels = memory_zeroed(ensemble->n_instances, sizeof *crossings->node_labels);
+    for (uint32_t i = 0; i < ensemble->n_instances; i++) {
+        uint64_t key[] = {plan->outlook_of[i], share_devices ? i : 0};
+        crossings->node_labels[i] = numbering_of(&labels, key);
+    }
+    numbering_fini(&labels);
+    return ensemble->n_instances;
+}
+
+static uint32_t n_peers(const struct ensemble *ensemble, uint32_t instance)
+{
+    return ensemble_shape(ensemble, instance)->messages.n_peers;
+}
+
+static size_t count_peers(const struct ensemble *ensemble)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < ensemble->n_instances; i++)
+        count += n_peers(ensemble, i);
+    return count;
+}
+
+static size_t count_hops(const struct plan *plan, size_t n_peers)
+{
+    size_t count = 0;
+    for (size_t p = 0; p < n_peers; p++)
+        count += plan->ways[p].route.n_links;
+    return count;
+}
+
+/* The way to peer number `place` of an instance, if something is sent there. */
+static void add_way(struct crossings *crossings, struct numbering *labels, uint32_t instance, uint32_t place,
+                    size_t *n_hops)
+{
+    size_t index = crossings->ensemble->instances[instance].first_peer + place;
+    const struct route *route = &crossings->plan->ways[index].route;
+    crossings->way_of_peer[index] = NO_WAY;
+    if (route->n_links == 0)
+        return;
+    struct peer peer = crossings->ensemble->peers[index];
+    uint64_t key[] = {numbering_word(route->alpha_seconds), numbering_word(route->bytes_per_s), route->level};
+    crossings->way_of_peer[index] = crossings->graph.n_ways;
+    crossings->ways[crossings->graph.n_ways++] = (struct way){.from = instance,
+                                                              .to = peer.instance,
+                                                              .from_place = place,
+                                                              .to_place = peer.back,
+                                                              .label = numbering_of(labels, key),
+                                                              .first_hop = *n_hops,
+                                                              .n_hops = route->n_links};
+    for (size_t h = 0; h < route->n_links; h++)
+        crossings->hops[(*n_hops)++] = numbering_of(&crossings->links, &route->links[h]);
+}
+
+static void add_ways(struct crossings *crossings)
+{
+    const struct ensemble *ensemble = crossings->ensemble;
+    size_t peers = count_peers(ensemble), n_hops = 0;
+    assert(peers < NO_WAY);
+    crossings->ways = memory_zeroed(peers, sizeof *crossings->ways);
+    crossings->way_of_peer = memory_zeroed(peers, sizeof *crossings->way_of_peer);
+    crossings->hops = memory_zeroed(count_hops(crossings->plan, peers), sizeof *crossings->hops);
+    struct numbering labels;
+    numbering_init(&labels, 3);
+    for (uint32_t i = 0; i < ensemble->n_instances; i++) {
+        for (uint32_t place = 0; place < n_peers(ensemble, i); place++)
+            add_way(crossings, &labels, i, place, &n_hops);
+    }
+    numbering_fini(&labels);
+}
+
+static uint32_t label_links(struct crossings *crossings)
+{
+    const struct topology *topology = crossings->plan->simulation->cost->topology;
+    struct numbering labels;
+    numbering_init(&labels, 2);
+    crossings->link_labels = memory_zeroed(crossings->links.count, sizeof *crossings->link_labels);
+    for (uint32_t l = 0; l < crossings->links.count; l++) {
+        struct link_info info = topology_link(topology, crossings->links.keys[l]);
+        uint64_t key[] = {numbering_word(info.bytes_per_s), info.level};
+        crossings->link_labels[l] = numbering_of(&labels, key);
+    }
+    numbering_fini(&labels);
+    return crossings->links.count;
+}
+
+static void crossings_init(struct crossings *crossings, const struct ensemble *ensemble, const struct plan *plan)
+{
+    *crossings = (struct crossings){.ensemble = ensemble, .plan = plan};
+    numbering_init(&crossings->links, 1);
+    crossings->graph.n_nodes = label_nodes(crossings);
+    add_ways(crossings);
+    crossings->graph.n_links = label_links(crossings);
+    crossings->graph.node_labels = crossings->node_labels;
+    crossings->graph.link_labels = crossings->link_labels;
+    crossings->graph.ways = crossings->ways;
+    crossings->graph.hops = crossings->hops;
+}
+
+static void crossings_fini(struct crossings *crossings)
+{
+    free(crossings->node_labels);
+    free(crossings->link_labels);
+    free(crossings->ways);
+    free(crossings->way_of_peer);
+    free(crossings->hops);
+    numbering_fini(&crossings->links);
+}
+
+/* An instance for each class of ranks, with room for its peers. */
+static void add_instances(struct folding *folding, const struct ensemble *all, const struct partition *partition)
+{
+    struct ensemble *ensemble = &folding->ensemble;
+    *ensemble = (struct ensemble){.ranks = all->ranks,
+                                  .groups = all->groups,
+                                  .shapes = all->shapes,
+                                  .n_shapes = all->n_shapes,
+                                  .n_instances = partition->n_node_classes,
+                                  .borrows_shapes = true};
+    ensemble->instances = memory_zeroed(ensemble->n_instances, sizeof *ensemble->instances);
+    uint32_t peers = 0;
+    for (uint32_t i = 0; i < all->n_instances; i++) {
+        struct instance *instance = &ensemble->instances[partition->node_class[i]];
+        if (instance->stands_for == 0) {
+            *instance = all->instances[i];
+            instance->stands_for = 0;
+            instance->first_peer = peers;
+            peers += n_peers(all, i);
+        }
+        instance->stands_for += all->instances[i].stands_for;
+    }
+    ensemble->peers = memory_zeroed(peers, sizeof *ensemble->peers);
+}
+
+/* The instance of the ensemble of all ranks that a folded one was made from. */
+static uint32_t original(const struct folding *folding, uint32_t instance)
+{
+    const struct instance *folded = &folding->ensemble.instances[instance];
+    return folded->group * folding->ensemble.ranks + folded->rank;
+}
+
+static void add_peers(struct folding *folding, const struct ensemble *all, const struct partition *partition)
+{
+    struct ensemble *ensemble = &folding->ensemble;
+    for (uint32_t i = 0; i < ensemble->n_instances; i++) {
+        const struct peer *peers = ensemble_peers(all, original(folding, i));
+        for (uint32_t place = 0; place < n_peers(ensemble, i); place++)
+            ensemble->peers[ensemble->instances[i].first_peer + place] =
+                (struct peer){partition->node_class[peers[place].instance], peers[place].back};
+    }
+}
+
+/* A class of links while hops are counted. */
+struct link_class {
+    uint64_t lowest, size;
+    size_t met; /* 1 + index in folding.hops, where it was last met; of an earlier way if that is before this way's */
+};
+
+static struct link_class *link_classes(const struct crossings *crossings, const struct partition *partition)
+{
+    struct link_class *classes = memory_zeroed(partition->n_link_classes, sizeof *classes);
+    for (uint32_t l = 0; l < crossings->graph.n_links; l++) {
+        struct link_class *class = &classes[partition->link_class[l]];
+        uint64_t link = crossings->links.keys[l];
+        if (class->size++ == 0 || link < class->lowest)
+            class->lowest = link;
+    }
+    return classes;
+}
+
+/* The hops of a way that stands for `n_alike`, from hops[first] on; returns where they end. A way crosses some links of
+ * a class, and all ways of its class together cross each link of that class equally often. */
+static size_t fold_way(const struct crossings *crossings, const struct partition *partition, struct link_class *classes,
+                       const struct way *way, uint32_t n_alike, struct hop *hops, size_t first)
+{
+    size_t end = first;
+    for (size_t h = 0; h < way->n_hops; h++) {
+        uint32_t index = partition->link_class[crossings->hops[way->first_hop + h]];
+        if (classes[index].met <= first) {
+            hops[end] = (struct hop){.link = index}; /* for now */
+            classes[index].met = ++end;
+        }
+        hops[classes[index].met - 1].weight++;
+    }
+    for (size_t h = first; h < end; h++) {
+        const struct link_class *class = &classes[hops[h].link];
+        uint64_t crossed = (uint64_t)n_alike * hops[h].weight;
+        assert(crossed % class->size == 0);
+        hops[h] = (struct hop){class->lowest, (uint32_t)(crossed / class->size)};
+    }
+    return end;
+}
+
+/* The way from the rank that `instance` stands for first to peer number `place`; NULL if nothing is sent there. */
+static const struct way *way_of(const struct folding *folding, const struct crossings *crossings, uint32_t instance,
+                                uint32_t place)
+{
+    const struct ensemble *all = crossings->ensemble;
+    uint32_t way = crossings->way_of_peer[all->instances[original(folding, instance)].first_peer + place];
+    return way == NO_WAY ? NULL : &crossings->ways[way];
+}
+
+static size_t hops_at_most(const struct folding *folding, const struct crossings *crossings)
+{
+    size_t n_hops = 0;
+    for (uint32_t i = 0; i < folding->ensemble.n_instances; i++) {
+        for (uint32_t place = 0; place < n_peers(&folding->ensemble, i); place++) {
+            const struct way *way = way_of(folding, crossings, i, place);
+            n_hops += way ? way->n_hops : 0;
+        }
+    }
+    return n_hops;
+}
+
+static void add_hops(struct folding *folding, const struct crossings *crossings, const struct partition *partition,
+                     struct link_class *classes)
+{
+    const struct ensemble *ensemble = &folding->ensemble;
+    size_t n_hops = 0, peer = 0;
+    folding->hops = memory_zeroed(hops_at_most(folding, crossings), sizeof *folding->hops);
+    folding->first_hop = memory_zeroed(count_peers(ensemble) + 1, sizeof *folding->first_hop);
+    for (uint32_t i = 0; i < ensemble->n_instances; i++) {
+        for (uint32_t place = 0; place < n_peers(ensemble, i); place++) {
+            const struct way *way = way_of(folding, crossings, i, place);
+            folding->first_hop[peer++] = n_hops;
+            if (way)
+                n_hops = fold_way(crossings, partition, classes, way, ensemble->instances[i].stands_for, folding->hops,
+                                  n_hops);
+        }
+    }
+    folding->first_hop[peer] = n_hops;
+}
+
+static int compare_folded_links(const void *a, const void *b)
+{
+    uint64_t left = ((const struct folded_link *)a)->link, right = ((const struct folded_link *)b)->link;
+    return (left > right) - (left < right);
+}
+
+static void add_links(struct folding *folding, const struct link_class *classes, uint32_t n_classes)
+{
+    folding->links = memory_zeroed(n_classes, sizeof *folding->links);
+    folding->n_links = n_classes;
+    for (uint32_t c = 0; c < n_classes; c++)
+        folding->links[c] = (struct folded_link){classes[c].lowest, classes[c].size};
+    if (n_classes)
+        qsort(folding->links, n_classes, sizeof *folding->links, compare_folded_links);
+}
+
+void fold_init(struct folding *folding, const struct ensemble *ensemble, const struct plan *plan)
+{
+    struct crossings crossings;
+    struct partition partition;
+    crossings_init(&crossings, ensemble, plan);
+    partition_init(&partition, &crossings.graph);
+    struct link_class *classes = link_classes(&crossings, &partition);
+    *folding = (struct folding){.whole = ensemble};
+    add_instances(folding, ensemble, &partition);
+    add_peers(folding, ensemble, &partition);
+    add_hops(folding, &crossings, &partition, classes);
+    add_links(folding, classes, partition.n_link_classes);
+    folding->class_of = partition.node_class;
+    partition.node_class = NULL;
+    partition_fini(&partition);
+    crossings_fini(&crossings);
+    free(classes);
+}
