@@ -92,8 +92,10 @@ static char *value_text(const struct key_spec *key)
 
 static void print_section(FILE *stream, const struct section_spec *section)
 {
-    fprintf(stream, "\n[%s%s]%s\n", section->name, section->named ? " NAME" : "",
-            section->required ? ", required" : "");
+    fprintf(stream, "\n[%s%s]%s", section->name, section->named ? " NAME" : "", section->required ? ", required" : "");
+    if (section->instead)
+        fprintf(stream, " unless there is a [%s%s]", section->instead->name, section->instead->named ? " NAME" : "");
+    fputc('\n', stream);
     print_wrapped(stream, section->help, 0, REFERENCE_WIDTH);
     size_t longest = 0;
     for (size_t i = 0; i < section->n_keys; i++)

@@ -86,14 +86,17 @@ void summary_experiment(const struct experiment *experiment, char *text, size_t 
 
 void summary_topology(const struct topology *topology, char *text, size_t size)
 {
-    static const char *const kinds[] = {"switch", "mesh", "ring", "torus"};
+    static const char *const kinds[] = {"switch", "mesh", "ring", "torus", "dragonfly"};
     snprintf(text, size, "%" PRIu64 " x %s", topology->n_gpus, topology->device);
     for (uint32_t i = 0; i < topology->n_levels; i++) {
         const struct level *level = &topology->levels[i];
         char rate[32];
         units_print(rate, sizeof rate, DIMENSION_RATE, level->bytes_per_s);
-        append(text, size, "%s %" PRIu32 " per %s (%s, %s)", i ? "," : ":", level->size, level->name,
-               kinds[level->kind], rate);
+        if (topology->graph)
+            append(text, size, "%s %" PRIu32 " x %s (graph, %s)", i ? "," : ":", level->size, level->name, rate);
+        else
+            append(text, size, "%s %" PRIu32 " per %s (%s, %s)", i ? "," : ":", level->size, level->name,
+                   kinds[level->kind], rate);
     }
 }
 

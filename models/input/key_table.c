@@ -163,7 +163,8 @@ bool key_table_check_sections(const struct file_spec *file, const struct ini_doc
         const struct section_spec *spec = file->sections[k];
         bool found = !spec->required || document->incomplete; /* a refused line may have been that section's */
         for (size_t i = 0; i < document->n_sections && !found; i++)
-            found = is_of(spec, document->sections[i].name);
+            found = is_of(spec, document->sections[i].name) ||
+                    (spec->instead && is_of(spec->instead, document->sections[i].name));
         if (!found)
             ok = ini_document_complain(document, NULL, NULL, diag, "no section [%s%s], expected one", spec->name,
                                        spec->named ? " NAME" : "");

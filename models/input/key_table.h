@@ -45,6 +45,7 @@ struct section_spec {
     const char *name; /* "model"; for a section that carries a name, "level" (written [level node]) */
     bool named;       /* [name X]: may stand several times with different X */
     bool required;
+    const struct section_spec *instead; /* unless one of this other section is there; NULL: in any case */
     bool aside;       /* another reader's: known, but neither read nor overridden with the rest of the file */
     const char *help; /* one line */
     const struct key_spec *keys;

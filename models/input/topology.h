@@ -1,24 +1,32 @@
-/* topology.h - a cluster: GPUs joined by levels of links, from the inside out, and the route between any two.
+/* topology.h - a cluster: GPUs joined by levels of links, from the inside out, or by a plain graph; and the route
+ * between any two.
  *
- * Level 0 joins `size` GPUs; level k joins `size` groups of level k-1. Each direction of each cable is a link of its
- * own (full duplex), so opposite transfers do not meet; with `duplex = half` the two directions are one link. Links are
- * numbered, not stored: a cluster of 100,000 GPUs costs nothing until somebody asks for a route.
+ * Level 0 joins `size` GPUs; level k joins `size` groups of level k-1, of which some may be smaller (`sizes`). Each
+ * direction of each cable is a link of its own (full duplex), so opposite transfers do not meet; with `duplex = half`
+ * the two directions are one link. Links are numbered, not stored: a cluster of 100,000 GPUs costs nothing until
+ * somebody asks for a route.
  *
- * Kinds of a level: switch (non-blocking, only its ports limit), mesh (a cable between every two members), ring, torus.
- * A level above the first reaches each member by one port that the member shares (attach = node), or by a port per GPU
- * (attach = rail): GPU i of every member is in lane i. A rail mesh, ring or torus has one set of cables per lane and
- * joins GPUs of the same lane; a node-attached one has a single set.
+ * Kinds of a level: switch (non-blocking, only its ports limit), mesh (a cable between every two members), ring, torus,
+ * dragonfly (a mesh inside each group of routers, one cable between every two groups: cables.h).
+ *
+ * A level above the first reaches each member by ports. attach = node: one that the member shares. attach = rail: one
+ * per GPU, or `nics` of them, GPU i of the n in a member having port i * nics / n (rounded down): its lane. attach =
+ * switch: one per switch of the level below, that is one per lane if those have switches of their own (`cross_rail`). A
+ * rail mesh, ring or torus has one set of cables per lane and joins GPUs of the same lane; a node-attached one has a
+ * single set.
  *
  * Routes, in the order from source to destination. Let k be the outermost level at which the two GPUs differ.
  *
  * 1. The way up from the GPU to where its port into level k hangs. A port hangs on the switch of the level below: the
  * GPU's way there is the up link at that switch, and before that the way up to this link's port. A port sits on the GPU
- * itself, and nothing is crossed, if it is of level 0, or of rail attachment at level 1 (a NIC per GPU), of a rail
- * mesh, ring or torus (cables from GPU to GPU), or of rail attachment over a level that is no switch. A node-attached
- * port over a mesh, ring or torus is equally near to all members: the way up crosses no link of that level.
+ * itself, and nothing is crossed, if it is of level 0, or of rail attachment at level 1 (a NIC per GPU), one of `nics`,
+ * of a rail mesh, ring or torus (cables from GPU to GPU), or of rail attachment over a level that is no switch. A
+ * node-attached port over a mesh, ring or torus is equally near to all members: the way up crosses no link of that
+ * level.
  *
  * 2. Level k. Switch: the source's up link, the destination's down link. Mesh: the pair's own link. Ring and torus: the
- * links of the shortest way, dimension by dimension; a tie goes to increasing index.
+ * links of the shortest way, dimension by dimension; a tie goes to increasing index. Dragonfly: within the group, by
+ * the groups' cable, within the other group, leaving out what is not needed.
  *
  * 3. The way down to the destination, as 1 backwards. But a rail mesh, ring or torus ends at the source's lane: if the
  * destination is in another, the route from there to it, inside the destination's member, follows.
@@ -26,11 +34,25 @@
  * Example: node (switch), cluster (rail switch), pods (node-attached switch). Between pods: the GPU's NIC up, its
  * pod's link up, the other pod's link down, the other GPU's NIC down; the nodes' switches are not touched.
  *
- * The route's alpha is the sum of the latencies of the levels it crosses: once for a switch's up and down links
- * together, per hop in a ring or torus. No route has a link twice. Under full duplex, a route and its reverse share no
- * link.
+ * Rails. The NICs of a node (a rail-attached switch level whose ports sit on the GPUs) go by `cross_rail` when source
+ * and destination are in different lanes. leaf: all are on one switch, and nothing is special. nvlink: each lane has a
+ * switch of its own, and a message goes first, inside the source's node, to the GPU at the destination's place, then
+ * along the destination's rail. spine: likewise, and it goes on through the level outside (attach = switch), also
+ * between nodes of one member of that level.
  *
- * Constant after topology_read.
+ * Parallel uplinks. A switch's ports may be `uplinks` links each. routing = shortest: always the first. ecmp: the one
+ * that a hash of source, destination and level chooses (routing.h), the same on the way up and down, as one that leads
+ * to one spine. adaptive: ideal spreading, they are one link of the bandwidth of all.
+ *
+ * Graph. Routes are shortest in hops, then in latency (graph.h).
+ *
+ * The route's alpha is the sum of the latencies of the levels it crosses: once for a switch's up and down links
+ * together, per hop elsewhere. No route has a link twice. Under full duplex, a route and its reverse share no link.
+ *
+ * Overrides change single links, GPUs and NICs (overrides.h). Of a switch's two links, an override's latency holds for
+ * both together; where both have one, the greater does.
+ *
+ * Constant after topology_read (a graph remembers what it has searched: safe from several threads).
  */
 #ifndef CPSIM_MODELS_INPUT_TOPOLOGY_H
 #define CPSIM_MODELS_INPUT_TOPOLOGY_H
@@ -40,16 +62,22 @@
 #include <stdint.h>
 
 #include "models/base/diagnostics.h"
+#include "models/input/overrides.h"
+#include "models/input/places.h"
+#include "models/input/wiring.h"
 
 struct ini_document;
+struct graph;
 
-enum level_kind { LEVEL_SWITCH, LEVEL_MESH, LEVEL_RING, LEVEL_TORUS };
-enum level_attach { ATTACH_RAIL, ATTACH_NODE }; /* level 0 has neither: a GPU's port is its own */
+enum level_kind { LEVEL_SWITCH, LEVEL_MESH, LEVEL_RING, LEVEL_TORUS, LEVEL_DRAGONFLY, LEVEL_GRAPH };
+enum level_attach { ATTACH_RAIL, ATTACH_NODE, ATTACH_SWITCH }; /* level 0 has none: a GPU's port is its own */
+enum routing { ROUTING_ECMP, ROUTING_SHORTEST, ROUTING_ADAPTIVE };
+enum cross_rail { CROSS_RAIL_LEAF, CROSS_RAIL_NVLINK, CROSS_RAIL_SPINE };
 
 #define TORUS_DIMENSIONS_MAX 4
-#define LEVELS_MAX 8
 #define TOPOLOGY_GPUS_MAX (UINT64_C(1) << 24)
 #define CURVE_POINTS_MAX 64
+#define LINK_NAME_SIZE 128 /* room for any link's name */
 
 /* One measured point of a link class: messages of `bytes` reach `bytes_per_s` (message size over its whole time). */
 struct curve_point {
@@ -71,10 +99,19 @@ struct level {
     char name[40]; /* also the link class's name in reports */
     uint32_t size; /* members: GPUs at level 0, groups of the level below otherwise */
     enum level_kind kind;
-    uint32_t torus[TORUS_DIMENSIONS_MAX], n_torus; /* LEVEL_TORUS: lengths, product = size; LEVEL_RING: one */
+    /* LEVEL_TORUS: lengths, product = size; LEVEL_RING: one; LEVEL_DRAGONFLY: groups, routers of a group. */
+    uint32_t torus[TORUS_DIMENSIONS_MAX], n_torus;
+    struct size_run *sizes; /* of the instances of the level, in order, at most `size` each; NULL: all are of `size` */
+    size_t n_sizes;
     enum level_attach attach;
-    double bytes_per_s;     /* each way, per port (switch) or per link (mesh, ring, torus) */
-    double latency_seconds; /* per message; ring and torus: per hop */
+    uint32_t nics;           /* ATTACH_RAIL: ports of a member; 0: one per GPU */
+    uint32_t uplinks;        /* LEVEL_SWITCH: links of a port; 0: one */
+    enum routing routing;    /* over them */
+    double bytes_per_s;      /* each way, per link of a port (switch) or per cable (all others) */
+    double oversubscription; /* what `bytes_per_s` was made from; 0: it was given */
+    double latency_seconds;  /* per message; of cables: per hop */
+    double global_bytes_per_s, global_latency_seconds; /* LEVEL_DRAGONFLY: between groups; bandwidth 0: as within */
+    enum cross_rail cross_rail;
     bool half_duplex;
     struct curve_point *curve; /* ascending in bytes; NULL: alpha-beta alone */
     size_t n_curve;
@@ -103,10 +140,17 @@ struct topology {
     /* Consecutive members of the first level that are ranks on one device, as when a test runs several on the only GPU.
      * What joins them is then no link but the device's copies. */
     uint32_t ranks_per_device;
+    enum routing routing; /* of levels that do not say, and of a graph */
+    uint64_t seed;        /* of ROUTING_ECMP */
+    /* Of a graph: its classes of links, in the order in which the file names them. */
     struct level levels[LEVELS_MAX];
     uint32_t n_levels;
-    uint64_t n_gpus; /* product of the sizes */
+    uint64_t n_gpus; /* product of the sizes, less those that are not there */
     uint64_t n_links;
+    struct wiring wiring[LEVELS_MAX]; /* by topology_count */
+    struct places places;
+    struct graph *graph; /* NULL: levels */
+    struct override_set overrides;
     struct ini_document *document;
 };
 
@@ -128,17 +172,23 @@ char *topology_device_path(const struct topology *topology, struct diagnostics *
 
 struct link_info {
     uint32_t level;
-    double bytes_per_s;
+    double bytes_per_s; /* with what overrides make of it */
+    bool absent;        /* of a GPU that is not there, or a NIC that is missing: on no route */
 };
 
-/* Fills in n_gpus and n_links from the levels (topology_read has done so). False when there are more than
+/* Fills in n_gpus, n_links and wiring from the levels (topology_read has done so). False when there are more than
  * TOPOLOGY_GPUS_MAX GPUs. */
 bool topology_count(struct topology *topology);
 
+/* How fast a GPU computes, relative to its profile: 1 without an override. */
+double topology_gpu_speed(const struct topology *topology, uint64_t gpu);
+
 /* What link `link` (< n_links) is. */
 struct link_info topology_link(const struct topology *topology, uint64_t link);
-/* Its name, for messages and traces, such as "node: gpu 3 up", "cluster: node 1 down",
- * "ring: gpu 3 to gpu 11" or, half duplex, "bus: gpu 3 - gpu 4"; written to `text`. No two links share a name. */
+/* Its name, for messages and traces, such as "node: gpu 3 up", "cluster: node 1 down", "cluster: node 1 nic 2 up",
+ * "spine: pod 1 rail 2 up/3" (of parallel ones the fourth), "ring: gpu 3 to gpu 11" or, half duplex, "bus: gpu 3 - gpu
+ * 4"; written to `text`. No two links share a name. Nodes are counted as if all were of full size; a GPU that is not
+ * there is "absent N", with its number counted likewise. */
 void topology_link_name(const struct topology *topology, uint64_t link, char *text, size_t size);
 
 /* A way from one GPU to another. Reusable: route_init once, topology_route many times, route_fini once. */
@@ -147,7 +197,7 @@ struct route {
     size_t n_links, capacity;
     double alpha_seconds;
     double bytes_per_s; /* of the narrowest link */
-    uint32_t level;     /* the outermost level crossed: the transfer's link class */
+    uint32_t level;     /* topology_level_between its ends: the transfer's link class */
 };
 
 void route_init(struct route *route);
@@ -158,7 +208,8 @@ void route_fini(struct route *route);
 bool topology_route(const struct topology *topology, uint64_t from, uint64_t to, struct route *route,
                     struct diagnostics *diag);
 
-/* The outermost level at which two GPUs differ: that of the route between them. 0 when they are the same. */
+/* The outermost level at which two GPUs differ. In a graph, the last class (in the file's order) that the route between
+ * them crosses. 0 when they are the same. */
 uint32_t topology_level_between(const struct topology *topology, uint64_t a, uint64_t b);
 
 void topology_each_value(const struct topology *topology,

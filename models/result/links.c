@@ -196,7 +196,7 @@ static bool check_load(const struct topology *topology, const struct link_load *
     double slack = (double)load->messages * (1 + (1e-14 * step_seconds + GRAIN_SECONDS) * bytes_per_s);
     if ((double)load->bytes <= bytes_per_s * load->busy_seconds * (1 + 1e-9) + slack)
         return true;
-    char name[80];
+    char name[LINK_NAME_SIZE];
     topology_link_name(topology, load->link, name, sizeof name);
     return diagnostics_add(
         diag, "link '%s' carried %" PRIu64 " bytes in %.9g s, more than its bandwidth of %.9g bytes/s allows", name,

@@ -1,0 +1,303 @@
+/* Routes of random clusters, of everything that levels can say: each link begins where the one before ended.
+ *
+ * Where a link begins and ends is told from its number and the levels' own words, not from how routes are made: a port
+ * from the GPUs of a member and lane (or the switch that they are on) to the switch of the level, a cable from one
+ * member's to another's.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "models/input/cables.h"
+#include "tests/models/routes.h"
+
+#define PLACES_MAX 400
+
+/* Any of some GPUs (level -1), or any of some switches of a level: those of the places that are set. */
+struct position {
+    int level;
+    bool at[PLACES_MAX];
+};
+
+static uint64_t n_places(const struct topology *t)
+{
+    const struct wiring *outer = &t->wiring[t->n_levels - 1];
+    return outer->member * outer->size;
+}
+
+/* The switch of level k that a place belongs to. */
+static uint64_t switch_of(const struct topology *t, uint32_t k, uint64_t place)
+{
+    const struct wiring *w = &t->wiring[k];
+    uint64_t instance = place / (w->member * w->size);
+    bool apart = t->levels[k].cross_rail != CROSS_RAIL_LEAF && w->lanes > 1;
+    return instance * PLACES_MAX + (apart ? wiring_lane(w, place) : 0);
+}
+
+static void add_switch(const struct topology *t, uint32_t k, uint64_t place, struct position *position)
+{
+    position->level = (int)k;
+    for (uint64_t g = 0; g < n_places(t); g++)
+        position->at[g] = position->at[g] || switch_of(t, k, g) == switch_of(t, k, place);
+}
+
+/* The inner end of a port, or an end of a cable: what the GPUs of a member and lane are, or hang on. */
+static void inner_end(const struct topology *t, uint32_t k, uint64_t set, uint64_t member, struct position *end)
+{
+    const struct wiring *w = &t->wiring[k];
+    *end = (struct position){.level = -1};
+    for (uint64_t g = 0; g < n_places(t); g++) {
+        if (wiring_set(w, g) != set || wiring_member(w, g) != member)
+            continue;
+        if (w->below >= 0)
+            add_switch(t, (uint32_t)w->below, g, end);
+        else
+            end->at[g] = true;
+    }
+}
+
+static void ends_of(const struct topology *t, uint64_t link, struct position *tail, struct position *head, bool *both)
+{
+    struct link_place at = wiring_locate(t, link);
+    const struct wiring *w = &t->wiring[at.level];
+    struct position *ends[2] = {at.direction == FORWARD ? tail : head, at.direction == FORWARD ? head : tail};
+    *both = w->directions == 1;
+    if (t->levels[at.level].kind == LEVEL_SWITCH) {
+        inner_end(t, at.level, at.set, at.cable, ends[0]);
+        *ends[1] = (struct position){0};
+        for (uint64_t g = 0; g < n_places(t); g++) {
+            if (wiring_set(w, g) == at.set && wiring_member(w, g) == at.cable)
+                add_switch(t, at.level, g, ends[1]);
+        }
+    } else {
+        uint64_t a, b;
+        cables_ends(&t->levels[at.level], at.cable, &a, &b);
+        inner_end(t, at.level, at.set, a, ends[0]);
+        inner_end(t, at.level, at.set, b, ends[1]);
+    }
+}
+
+static bool meet(const struct position *one, const struct position *other)
+{
+    for (int g = 0; one->level == other->level && g < PLACES_MAX; g++) {
+        if (one->at[g] && other->at[g])
+            return true;
+    }
+    return false;
+}
+
+static void assert_connected(const struct topology *t, const struct route *route, uint64_t from, uint64_t to)
+{
+    static struct position here, tail, head, goal;
+    here = goal = (struct position){.level = -1};
+    here.at[places_of_gpu(&t->places, from)] = true;
+    goal.at[places_of_gpu(&t->places, to)] = true;
+    for (size_t i = 0; i < route->n_links; i++) {
+        bool both;
+        ends_of(t, route->links[i], &tail, &head, &both);
+        bool forward = meet(&here, &tail);
+        if (!forward && !(both && meet(&here, &head))) {
+            char text[2048];
+            route_text(t, route, text, sizeof text);
+            fail_msg("link %zu of the route from gpu %d to gpu %d begins elsewhere: %s", i, (int)from, (int)to, text);
+        }
+        here = forward ? head : tail;
+    }
+    assert_true(meet(&here, &goal));
+}
+
+/* --- random clusters ---------------------------------------------------------------------------------------------- */
+
+static uint32_t chance(uint32_t n)
+{
+    return (uint32_t)rand() % n;
+}
+
+static void append(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void append(char *text, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + strlen(text), 4096 - strlen(text), format, arguments);
+    va_end(arguments);
+}
+
+/* `apart`: the level inside has rails that meet in this one. Returns whether this one's do in the next. */
+static bool append_attachment(char *text, bool inner_switch, bool apart, uint64_t member)
+{
+    static const char *const crossings[] = {"leaf", "nvlink", "spine"};
+    uint32_t attach = apart ? 2 : chance(inner_switch ? 3 : 2), crossing = chance(apart ? 4 : 3);
+    if (attach == 1)
+        append(text, "attach = node\n");
+    else if (attach >= 2)
+        append(text, "attach = switch\n");
+    else if (chance(3) == 0)
+        append(text, "nics = %u\n", 1 + chance((uint32_t)member));
+    bool said = crossing < 3 && (attach == 0 || apart) && member > 1;
+    if (said)
+        append(text, "cross_rail = %s\n", crossings[crossing]);
+    if (chance(2))
+        append(text, "uplinks = %u\nrouting = %s\n", 2 + chance(3), chance(3) ? "ecmp" : "adaptive");
+    return said && crossing == 2;
+}
+
+static void random_text(char *text)
+{
+    static const char *const tori[] = {"torus:2x2", "torus:3x2", "dragonfly:3x2", "dragonfly:2x2", "dragonfly:5x1"};
+    static const uint32_t sizes[] = {4, 6, 6, 4, 5};
+    strcpy(text, CLUSTER);
+    uint32_t n_levels = 1 + chance(4);
+    bool inner_switch = false, apart = false;
+    uint64_t member = 1;
+    for (uint32_t k = 0; k < n_levels; k++) {
+        uint32_t size = 1 + chance(member > 40 ? 2 : 5), kind = chance(8), shape = chance(5);
+        append(text, "[level l%u]\nbandwidth = %u MB/s\nlatency = %u us\n", k, 1 + chance(1000), chance(100));
+        if (kind < 5 || apart) {
+            append(text, "size = %u\nkind = switch\n", size);
+            apart = k > 0 && append_attachment(text, inner_switch, apart, member);
+            kind = 0;
+        } else {
+            if (kind == 7)
+                size = sizes[shape];
+            append(text, "size = %u\nkind = %s\n", size, kind == 5 ? "mesh" : kind == 6 ? "ring" : tori[shape]);
+            if (k > 0 && chance(2))
+                append(text, "attach = node\n");
+        }
+        if (chance(6) == 0)
+            append(text, "duplex = half\n");
+        inner_switch = kind < 5;
+        member *= size;
+    }
+    if (chance(3) == 0)
+        append(text, "[override slow]\nlink = l%u: gpu 0 *\nfactor = 0.5\nlatency = 7 us\n", chance(n_levels));
+    if (chance(3) == 0)
+        append(text, "[override gone]\nlink = l1: %s 1 *\nmissing = yes\n", chance(2) ? "gpu" : "l0 0 nic");
+}
+
+/* The same cluster with a smaller first instance of its first level. */
+static bool make_unequal(char *text, const struct topology *t)
+{
+    uint64_t instances = n_places(t) / t->levels[0].size;
+    char *line = strstr(text, "kind = ");
+    if (t->levels[0].size < 2 || instances < 2)
+        return false;
+    char *rest = strdup(line);
+    sprintf(line, "sizes = %u, %ux%u\n", t->levels[0].size - 1, t->levels[0].size, (uint32_t)instances - 1);
+    strcat(line, rest);
+    free(rest);
+    return true;
+}
+
+static bool read_quietly(struct topology *topology, const char *text)
+{
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    bool ok = topology_read_text(topology, "t.ini", text, &diag);
+    assert_true(ok || diag.count > 0);
+    diagnostics_fini(&diag);
+    return ok;
+}
+
+static void check_route(const struct topology *t, uint64_t from, uint64_t to, struct route *route, struct route *back)
+{
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    bool found = topology_route(t, from, to, route, &diag);
+    assert_true(found || t->overrides.n_missing > 0); /* rails may have no NIC in common */
+    diagnostics_fini(&diag);
+    if (!found)
+        return;
+    find_route(t, to, from, back);
+    assert_connected(t, route, from, to);
+    assert_int_equal(route->level, topology_level_between(t, from, to));
+    double narrowest = INFINITY;
+    bool half_duplex = false;
+    for (size_t i = 0; i < route->n_links; i++) {
+        assert_true(route->links[i] < t->n_links);
+        struct link_info info = topology_link(t, route->links[i]);
+        assert_false(info.absent);
+        narrowest = fmin(narrowest, info.bytes_per_s);
+        half_duplex |= t->levels[info.level].half_duplex;
+        for (size_t j = 0; j < i; j++)
+            assert_true(route->links[i] != route->links[j]);
+    }
+    assert_true(route->bytes_per_s == narrowest);
+    for (size_t i = 0; i < route->n_links && !half_duplex; i++) {
+        for (size_t j = 0; j < back->n_links; j++)
+            assert_true(route->links[i] != back->links[j]);
+    }
+}
+
+static void check_names(const struct topology *t)
+{
+    for (int i = 0; i < 20 && t->n_links > 1; i++) {
+        uint64_t a = chance((uint32_t)t->n_links), b = chance((uint32_t)t->n_links);
+        char one[LINK_NAME_SIZE], other[LINK_NAME_SIZE];
+        topology_link_name(t, a, one, sizeof one);
+        topology_link_name(t, b, other, sizeof other);
+        assert_true((a == b) == (strcmp(one, other) == 0));
+    }
+}
+
+static void routes_are_connected_and_use_no_link_twice(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    enum { ROUNDS = 400 };
+#else
+    enum { ROUNDS = 4000 };
+#endif
+    srand(7);
+    struct route route, back;
+    route_init(&route);
+    route_init(&back);
+    int read = 0, unequal = 0, rails = 0, missing = 0, uplinks = 0, dragonflies = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        char text[4096];
+        struct topology t;
+        random_text(text);
+        if (!read_quietly(&t, text))
+            continue;
+        if (chance(4) == 0 && make_unequal(text, &t)) {
+            topology_fini(&t);
+            if (!read_quietly(&t, text))
+                continue;
+            unequal++;
+        }
+        read++;
+        missing += t.overrides.n_missing > 0;
+        for (uint32_t k = 0; k < t.n_levels; k++) {
+            rails += t.levels[k].cross_rail != CROSS_RAIL_LEAF;
+            uplinks += t.wiring[k].parallel > 1;
+            dragonflies += t.levels[k].kind == LEVEL_DRAGONFLY;
+        }
+        check_names(&t);
+        for (int pair = 0; pair < 12 && t.n_gpus > 1 && n_places(&t) <= PLACES_MAX; pair++) {
+            uint64_t from = chance((uint32_t)t.n_gpus), to = chance((uint32_t)t.n_gpus);
+            if (from != to)
+                check_route(&t, from, to, &route, &back);
+        }
+        topology_fini(&t);
+    }
+    assert_true(read > ROUNDS / 4); /* the rest was refused, with a message */
+    assert_true(unequal > ROUNDS / 100 && rails > ROUNDS / 40 && missing > ROUNDS / 100);
+    assert_true(uplinks > ROUNDS / 20 && dragonflies > ROUNDS / 20);
+    route_fini(&route);
+    route_fini(&back);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(routes_are_connected_and_use_no_link_twice),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
