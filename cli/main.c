@@ -17,6 +17,7 @@
 #include "cli/outputs.h"
 #include "cli/prediction.h"
 #include "cli/progress.h"
+#include "cli/sensitivity.h"
 #include "cli/sweep.h"
 #include "cli/validation.h"
 #include "hw/machine.h"
@@ -43,6 +44,15 @@ static struct question question_of(const struct options *options)
     };
 }
 
+static void print_idle_overrides(const struct prediction *prediction, const struct question *question)
+{
+    struct diagnostics notes;
+    diagnostics_init(&notes);
+    prediction_note_idle(prediction, question, &notes);
+    diagnostics_print(&notes, stderr, "cpsim: note: ");
+    diagnostics_fini(&notes);
+}
+
 static int predict(const struct options *options, struct diagnostics *diag)
 {
     struct progress progress;
@@ -55,6 +65,8 @@ static int predict(const struct options *options, struct diagnostics *diag)
     if (status == PREDICTION_DONE)
         status = prediction_run(&prediction, &question, diag);
     progress_clear(&progress);
+    if (status == PREDICTION_DONE)
+        print_idle_overrides(&prediction, &question);
     int exit_status = exit_status_of(status);
     if (status == PREDICTION_DONE && !outputs_write_run(options, &prediction, diag))
         exit_status = EXIT_FAILED;
@@ -147,6 +159,23 @@ static int compare_algorithms(const struct options *options, struct diagnostics 
     sweep_fini(&points);
     free(texts);
     free(key);
+    return exit_status;
+}
+
+static int find_sensitivity(const struct options *options, struct diagnostics *diag)
+{
+    struct progress progress;
+    progress_init(&progress, stderr, "varying");
+    struct question question = question_of(options);
+    question.progress = progress.stream ? progress_show : NULL;
+    question.progress_context = &progress;
+    struct sensitivity sensitivity;
+    enum prediction_status status = sensitivity_run(&sensitivity, &question, options->jobs, diag);
+    progress_clear(&progress);
+    int exit_status = sensitivity.signal ? EXIT_SIGNAL + sensitivity.signal : (int)exit_status_of(status);
+    if (status == PREDICTION_DONE && !outputs_write_sensitivity(options, &sensitivity, diag))
+        exit_status = EXIT_FAILED;
+    sensitivity_fini(&sensitivity);
     return exit_status;
 }
 
@@ -339,6 +368,8 @@ static int run_mode(const struct options *options, struct diagnostics *diag)
         return sweep(options, diag);
     case COMMAND_ALGORITHMS:
         return compare_algorithms(options, diag);
+    case COMMAND_SENSITIVITY:
+        return find_sensitivity(options, diag);
     case COMMAND_EVENTS:
         return events(options, diag);
     case COMMAND_HARDWARE:

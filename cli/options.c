@@ -65,6 +65,7 @@ enum option_key {
     OPTION_KERNEL_TIMES,
     OPTION_COMPARE,
     OPTION_COMPARE_ALGORITHMS,
+    OPTION_SENSITIVITY,
     OPTION_OPERATIONS,
     OPTION_JOBS = 'j',
     OPTION_SHORT_HELP = 'h',
@@ -83,25 +84,33 @@ static const struct argp_option option_table[] = {
      2},
     {"compare-algorithms", OPTION_COMPARE_ALGORITHMS, NULL, 0,
      "Predict with every algorithm there is, best first, and say why others do not apply (--sweep may vary more)", 2},
+    {"sensitivity", OPTION_SENSITIVITY, NULL, 0,
+     "Predict with every rate, time and share of the cost model raised and lowered by 2 %, and say on which of them "
+     "the step hangs, and how much",
+     2},
     {"validate", OPTION_VALIDATE, NULL, 0,
      "Predict every published measurement of the sets in a folder, or of one set, and say how right the predictions "
      "are",
      2},
     {"jobs", OPTION_JOBS, "N", 0,
-     "Points of a sweep, rows of a validation to run at once (default: one per core); no effect on the result", 2},
+     "Points of a sweep, rows of a validation, runs of a sensitivity to do at once (default: one per core); no effect "
+     "on the result",
+     2},
     {NULL, 0, NULL, 0, "Results:", 3},
     {"json", OPTION_JSON, "FILE", 0,
      "Everything, as schema cpsim.run/1 (of a sweep: cpsim.sweep/1; of --compare: cpsim.compare/1; of "
-     "--validate: cpsim.validation/1)",
+     "--validate: cpsim.validation/1; of --sensitivity: cpsim.sensitivity/1)",
      3},
     {"operations", OPTION_OPERATIONS, NULL, 0, "Also every operation in the JSON, for --compare --plot timelines", 3},
     {"csv", OPTION_CSV, "FILE", 0,
-     "A row per rank (of a sweep: per point; of --compare: per pair; of --validate: per measurement)", 3},
+     "A row per rank (of a sweep: per point; of --compare: per pair; of --validate: per measurement; of --sensitivity: "
+     "per constant)",
+     3},
     {"trace", OPTION_TRACE, "FILE", 0, "Every operation as trace events, for ui.perfetto.dev or chrome://tracing", 3},
     {"plot", OPTION_PLOT, "[KIND=]FILE", 0,
      "Draw to FILE (.png .svg .pdf) with gnuplot, or to the terminal with '-' (repeatable). KIND: timeline (default), "
      "memory, time; of a sweep: scaling; of --compare-algorithms: algorithms (default), scaling; of --compare: scatter "
-     "(default), phases, timelines; of --validate: scatter",
+     "(default), phases, timelines; of --validate: scatter; of --sensitivity: tornado",
      3},
     {"script", OPTION_SCRIPT, "FILE", 0, "Write the plots' gnuplot script to FILE instead of drawing them", 3},
     {"details", OPTION_DETAILS, NULL, 0, "Full tables: every rank, step and link class; every measurement", 3},
@@ -178,6 +187,7 @@ static const char forms[] = "TOPOLOGY.ini EXPERIMENT.ini\n"
                             "--events [TOPOLOGY.ini] EXPERIMENT.ini\n"
                             "--compare RUN.json RUN.json...\n"
                             "--compare-algorithms TOPOLOGY.ini EXPERIMENT.ini\n"
+                            "--sensitivity TOPOLOGY.ini EXPERIMENT.ini\n"
                             "--validate FOLDER\n"
                             "--list algorithms EXPERIMENT.ini\n"
                             "--list WHAT";
@@ -198,6 +208,7 @@ static const char description[] =
     "  cpsim dgx-h100-4 llama3-8b-1m --sweep schedule.algorithm=ring,all-gather \\\n"
     "      --sweep 'level cluster.bandwidth=200 Gb/s, 400 Gb/s' --plot -\n"
     "  cpsim dgx-h100-4 llama3-8b-1m --compare-algorithms --plot algorithms.png\n"
+    "  cpsim dgx-h100-4 llama3-8b-1m --sensitivity --plot tornado.png\n"
     "  cpsim --validate experiments/published --plot validation.png\n"
     "  cpsim --hw cpu-small\n"
     "  mpirun -n 2 cpsim --hw cpu-small --json measured.json\n"
@@ -358,6 +369,8 @@ static bool *flag_of(struct parse_state *state, int key)
         return &state->given.validate;
     case OPTION_COMPARE_ALGORITHMS:
         return &state->given.algorithms;
+    case OPTION_SENSITIVITY:
+        return &state->given.sensitivity;
     case OPTION_HW:
         return &state->given.hw;
     case OPTION_DETERMINISTIC:

@@ -20,6 +20,7 @@ enum command_mode {
     COMMAND_PREDICT,
     COMMAND_SWEEP,
     COMMAND_ALGORITHMS, /* a sweep over all algorithms */
+    COMMAND_SENSITIVITY,
     COMMAND_HARDWARE,
     COMMAND_CALIBRATE,
     COMMAND_COMPARE,

@@ -152,10 +152,10 @@ static void judge_validation(struct options *options, struct diagnostics *diag)
 static void judge_mode(struct options *options, const struct given_options *given, struct diagnostics *diag)
 {
     if (given->check + given->events + given->compare + given->hw + given->algorithms + given->validate +
-            (options->list != NULL) >
+            given->sensitivity + (options->list != NULL) >
         1)
-        diagnostics_add(diag, "--check, --events, --compare, --compare-algorithms, --validate, --hw and --list exclude "
-                              "each other");
+        diagnostics_add(diag, "--check, --events, --compare, --compare-algorithms, --sensitivity, --validate, --hw and "
+                              "--list exclude each other");
     if (!given->hw)
         require_hardware(options, given, diag);
     if (!options->profile) {
@@ -194,14 +194,19 @@ static void judge_mode(struct options *options, const struct given_options *give
             diagnostics_add(diag, "%zu files given, expected an experiment, or a topology and an experiment", files);
     } else {
         options->mode = given->algorithms       ? COMMAND_ALGORITHMS
+                        : given->sensitivity    ? COMMAND_SENSITIVITY
                         : options->sweeps.count ? COMMAND_SWEEP
                                                 : COMMAND_PREDICT;
         if (files != 2)
             diagnostics_add(diag, "%zu file%s given, expected two: a topology and an experiment", files,
                             files == 1 ? "" : "s");
     }
-    if (options->mode == COMMAND_SWEEP || options->mode == COMMAND_ALGORITHMS) {
-        const char *mode = given->algorithms ? "--compare-algorithms" : "--sweep";
+    bool many = options->mode == COMMAND_SWEEP || options->mode == COMMAND_ALGORITHMS;
+    if (many || options->mode == COMMAND_SENSITIVITY) {
+        const char *mode = given->sensitivity  ? "--sensitivity"
+                           : given->algorithms ? "--compare-algorithms"
+                                               : "--sweep";
+        forbid(diag, options->sweeps.count && !many, "--sweep", mode);
         forbid(diag, options->trace, "--trace", mode);
         forbid(diag, options->details, "--details", mode);
         forbid(diag, options->operations, "--operations", mode);
@@ -216,16 +221,22 @@ static void judge_mode(struct options *options, const struct given_options *give
 static void judge_plots(struct options *options, struct diagnostics *diag)
 {
     bool algorithms = options->mode == COMMAND_ALGORITHMS, sweep = options->mode == COMMAND_SWEEP || algorithms;
+    bool sensitivity = options->mode == COMMAND_SENSITIVITY;
     bool compare = options->mode == COMMAND_COMPARE, validate = options->mode == COMMAND_VALIDATE;
     for (size_t i = 0; i < options->n_plots; i++) {
         struct plot_target *target = &options->plots[i];
         if (!target->kind_given)
             target->kind = algorithms            ? PLOT_ALGORITHMS
                            : sweep               ? PLOT_SCALING
+                           : sensitivity         ? PLOT_TORNADO
                            : compare || validate ? PLOT_SCATTER
                                                  : PLOT_TIMELINE;
         bool compares = target->kind == PLOT_SCATTER || target->kind == PLOT_PHASES || target->kind == PLOT_TIMELINES;
-        if (compare && !compares)
+        if (sensitivity && target->kind != PLOT_TORNADO)
+            diagnostics_add(diag, "a sensitivity has no %s plot, expected tornado", plot_kind_name(target->kind));
+        else if (target->kind == PLOT_TORNADO && !sensitivity)
+            diagnostics_add(diag, "a tornado plot needs --sensitivity");
+        else if (compare && !compares)
             diagnostics_add(diag, "a comparison has no %s plot, expected scatter, phases or timelines",
                             plot_kind_name(target->kind));
         else if (validate && target->kind != PLOT_SCATTER)

@@ -11,18 +11,20 @@
 #include "cli/algorithms.h"
 #include "cli/compare_writers.h"
 #include "cli/plot_algorithms.h"
+#include "cli/plot_sensitivity.h"
 #include "cli/plot_style.h"
 #include "cli/plot_validation.h"
 #include "cli/plots.h"
 #include "cli/writers.h"
 
-/* What is written: a run, a sweep, a comparison or a validation, by one of the functions below. */
+/* What is written: a run, a sweep, a comparison, a validation or a sensitivity, by one of the functions below. */
 struct result {
     const struct options *options;
     const struct prediction *prediction; /* of a run */
     const json_t *sweep;                 /* of a sweep */
     const struct comparison *comparison;
     const struct validation *validation;
+    const struct sensitivity *sensitivity;
 };
 
 typedef bool write_function(const struct result *result, FILE *stream);
@@ -32,9 +34,10 @@ static bool write_json(const struct result *result, FILE *stream)
     if (result->sweep)
         return json_print(result->sweep, stream);
     const struct prediction *prediction = result->prediction;
-    json_t *json = result->comparison   ? compare_to_json(result->comparison)
-                   : result->validation ? validation_to_json(result->validation)
-                                        : run_to_json(prediction);
+    json_t *json = result->comparison    ? compare_to_json(result->comparison)
+                   : result->validation  ? validation_to_json(result->validation)
+                   : result->sensitivity ? sensitivity_to_json(result->sensitivity)
+                                         : run_to_json(prediction);
     if (prediction && result->options->operations)
         run_json_add_operations(json, prediction);
     bool fine = json_print(json, stream);
@@ -48,6 +51,8 @@ static bool write_csv(const struct result *result, FILE *stream)
         return compare_csv_write(result->comparison, stream);
     if (result->validation)
         return validation_csv_write(result->validation, stream);
+    if (result->sensitivity)
+        return sensitivity_csv_write(result->sensitivity, stream);
     return result->sweep ? csv_write_sweep(result->sweep, stream) : csv_write_run(result->prediction, stream);
 }
 
@@ -62,6 +67,8 @@ static bool write_table(const struct result *result, FILE *stream)
         return compare_table_write(result->comparison, result->options->details, stream);
     if (result->validation)
         return validation_table_write(result->validation, result->options->details, stream);
+    if (result->sensitivity)
+        return sensitivity_table_write(result->sensitivity, stream);
     if (result->options->mode == COMMAND_ALGORITHMS)
         return algorithms_table_write(result->sweep, stream);
     return result->sweep ? sweep_table_write(result->sweep, stream)
@@ -86,6 +93,8 @@ static bool write_plot(const struct result *result, const struct plot_target *ta
         return plot_script_compare(result->comparison, target, terminal_width(), stream);
     if (result->validation)
         return plot_script_validation(result->validation, target, terminal_width(), stream);
+    if (result->sensitivity)
+        return plot_script_sensitivity(result->sensitivity, target, terminal_width(), stream);
     if (target->kind == PLOT_ALGORITHMS)
         return plot_script_algorithms(result->sweep, target, terminal_width(), stream);
     return result->sweep ? plot_script_sweep(result->sweep, target, terminal_width(), stream)
@@ -190,6 +199,12 @@ bool outputs_write_comparison(const struct options *options, const struct compar
                               struct diagnostics *diag)
 {
     return write_all(&(struct result){.options = options, .comparison = comparison}, diag);
+}
+
+bool outputs_write_sensitivity(const struct options *options, const struct sensitivity *sensitivity,
+                               struct diagnostics *diag)
+{
+    return write_all(&(struct result){.options = options, .sensitivity = sensitivity}, diag);
 }
 
 bool outputs_write_validation(const struct options *options, const struct validation *validation,

@@ -11,6 +11,7 @@
 #include "cli/compare.h"
 #include "cli/options.h"
 #include "cli/prediction.h"
+#include "cli/sensitivity.h"
 #include "cli/validation.h"
 
 /* False, with a message each, when any of them could not be written; the others are written all the same. */
@@ -18,6 +19,8 @@ bool outputs_write_run(const struct options *options, const struct prediction *p
 bool outputs_write_sweep(const struct options *options, const json_t *sweep, struct diagnostics *diag);
 bool outputs_write_comparison(const struct options *options, const struct comparison *comparison,
                               struct diagnostics *diag);
+bool outputs_write_sensitivity(const struct options *options, const struct sensitivity *sensitivity,
+                               struct diagnostics *diag);
 bool outputs_write_validation(const struct options *options, const struct validation *validation,
                               struct diagnostics *diag);
 

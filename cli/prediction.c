@@ -184,6 +184,21 @@ static bool prove(struct prediction *prediction, struct diagnostics *diag)
     return prediction->proved;
 }
 
+/* Ranks onto GPUs, and their rings over them. */
+static bool lay_out(struct prediction *prediction, const struct question *question, struct diagnostics *diag)
+{
+    const struct experiment *experiment = &prediction->experiment;
+    struct placement *placement = &prediction->placement;
+    if (!question->topology_path)
+        return experiment->ring == RING_NATURAL ||
+               experiment_complain(experiment, "parallel", "ring", diag,
+                                   "'ring' has no effect without a topology, expected natural or no such key");
+    if (!placement_init(placement, experiment, &prediction->topology, diag))
+        return false;
+    bool has_effect = placement_check_ring(placement, experiment, question->lenient ? question->lenient : diag);
+    return has_effect || question->lenient;
+}
+
 enum prediction_status prediction_prepare_schedule(struct prediction *prediction, const struct question *question,
                                                    struct diagnostics *diag)
 {
@@ -195,8 +210,7 @@ enum prediction_status prediction_prepare_schedule(struct prediction *prediction
     if (!read_files(prediction, question, diag))
         return PREDICTION_BAD_INPUT;
     const struct experiment *experiment = &prediction->experiment;
-    bool fine =
-        !question->topology_path || placement_init(&prediction->placement, experiment, &prediction->topology, diag);
+    bool fine = lay_out(prediction, question, diag);
     if (schedule_init(&prediction->schedule, experiment, question->lenient, diag))
         prediction->made |= MADE_SCHEDULE;
     else
@@ -229,15 +243,21 @@ static bool check_operations(const struct prediction *prediction, struct diagnos
                            ensemble->n_instances, operations, OPERATIONS_RUN_MAX);
 }
 
+bool prediction_make_costs(struct prediction *prediction, const struct question *question, struct diagnostics *diag)
+{
+    bool fine = cost_init(&prediction->cost, &prediction->device, &prediction->topology, &prediction->schedule, diag);
+    prediction->cost.without = question->without;
+    return fine;
+}
+
 enum prediction_status prediction_prepare(struct prediction *prediction, const struct question *question,
                                           struct diagnostics *diag)
 {
     enum prediction_status status = prediction_prepare_schedule(prediction, question, diag);
     if (status != PREDICTION_DONE)
         return status;
-    if (!cost_init(&prediction->cost, &prediction->device, &prediction->topology, &prediction->schedule, diag))
+    if (!prediction_make_costs(prediction, question, diag))
         return PREDICTION_BAD_INPUT;
-    prediction->cost.without = question->without;
     const struct placement *placement = &prediction->placement;
     if (!ensemble_init(&prediction->whole, prediction->programs, prediction->n_programs, placement->cp,
                        placement->groups, diag))
@@ -296,14 +316,40 @@ enum prediction_status prediction_run(struct prediction *prediction, const struc
     if (!report_init(&prediction->report, &input, diag))
         return PREDICTION_FAILED;
     prediction->made |= MADE_REPORT;
-    struct interval_seconds interval;
-    if (!interval_of(&simulation, prediction->report.seconds, &interval, diag))
+    struct interval_seconds interval = {0, 0};
+    if (!question->spares_interval && !interval_of(&simulation, prediction->report.seconds, &interval, diag))
         return PREDICTION_FAILED;
     if (interval.high > 0) {
         prediction->report.seconds_low = interval.low;
         prediction->report.seconds_high = interval.high;
     }
     return PREDICTION_DONE;
+}
+
+/* The level that an override is about, its size apart, which is about how many GPUs there are; NULL: none. */
+static const struct level *level_of_override(const struct topology *topology, const char *text)
+{
+    for (uint32_t k = 0; k < topology->n_levels; k++) {
+        const struct level *level = &topology->levels[k];
+        size_t length = strlen(level->name);
+        if (strncmp(text, "level ", 6) == 0 && strncmp(text + 6, level->name, length) == 0 && text[6 + length] == '.')
+            return strncmp(text + 7 + length, "size", 4) == 0 ? NULL : level;
+    }
+    return NULL;
+}
+
+void prediction_note_idle(const struct prediction *prediction, const struct question *question,
+                          struct diagnostics *notes)
+{
+    for (size_t i = 0; i < question->n_overrides; i++) {
+        const struct level *level = level_of_override(&prediction->topology, question->overrides[i]);
+        bool crossed = false;
+        for (uint32_t k = 0; level && k < prediction->report.n_links; k++)
+            crossed |= strcmp(prediction->report.links[k].name, level->name) == 0;
+        if (level && !crossed)
+            diagnostics_add(notes, "--set %s: has no effect, no message crosses level '%s'", question->overrides[i],
+                            level->name);
+    }
 }
 
 enum prediction_status prediction_take_run(struct prediction *prediction, struct timeline *timeline,
@@ -348,6 +394,7 @@ void prediction_fini(struct prediction *prediction)
         ensemble_fini(&prediction->whole);
     if (prediction->made & MADE_PROGRAMS)
         schedule_free_first(prediction->programs, prediction->n_programs);
+    placement_fini(&prediction->placement);
     if (prediction->made & MADE_SCHEDULE)
         schedule_fini(&prediction->schedule);
     if (prediction->made & MADE_DEVICE)

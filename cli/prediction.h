@@ -25,6 +25,7 @@ struct question {
     mechanism_set without;       /* mechanisms of the cost model that are left out */
     bool no_fold;                /* every rank is simulated */
     struct diagnostics *lenient; /* see schedule_init; NULL: strict */
+    bool spares_interval;        /* the step's time alone is wanted, not how far it may be off */
     void (*progress)(void *context, double share);
     void *progress_context;
 };
@@ -68,9 +69,16 @@ enum prediction_status prediction_prepare_schedule(struct prediction *prediction
 /* Reads and checks everything without running: files, layout, algorithm, routes, kernels, programs. */
 enum prediction_status prediction_prepare(struct prediction *prediction, const struct question *question,
                                           struct diagnostics *diag);
+/* Makes the costs anew from the device, topology and implementation, which may have been changed since: a part of
+ * prediction_prepare. */
+bool prediction_make_costs(struct prediction *prediction, const struct question *question, struct diagnostics *diag);
 /* Runs a prepared prediction and fills its timeline and report. */
 enum prediction_status prediction_run(struct prediction *prediction, const struct question *question,
                                       struct diagnostics *diag);
+/* Of a prediction that has run: adds a line for each override of a level that no message crosses. (The same key in a
+ * file is no mistake: a topology serves many experiments.) */
+void prediction_note_idle(const struct prediction *prediction, const struct question *question,
+                          struct diagnostics *notes);
 /* Instead of that, for a run of its schedule on this machine: fills placement and report, and takes over the timeline.
  */
 enum prediction_status prediction_take_run(struct prediction *prediction, struct timeline *timeline,

@@ -65,6 +65,15 @@ const char *summary_sharding(enum sharding_kind kind)
     return names[kind];
 }
 
+const char *summary_ring(enum ring_kind kind)
+{
+    static const char *const names[] = {
+        [RING_NATURAL] = "",    [RING_NODE_MAJOR] = "node-major", [RING_RAIL] = "rail",
+        [RING_SNAKE] = "snake", [RING_EXPLICIT] = "as listed",
+    };
+    return names[kind];
+}
+
 void summary_experiment(const struct experiment *experiment, char *text, size_t size)
 {
     char mask[64], tokens[96];
@@ -82,6 +91,8 @@ void summary_experiment(const struct experiment *experiment, char *text, size_t 
     append(text, size, ", %s, %s", experiment->algorithm, summary_sharding(experiment->sharding));
     if (!experiment->overlap)
         append(text, size, ", no overlap");
+    if (experiment->ring != RING_NATURAL)
+        append(text, size, ", ring %s", summary_ring(experiment->ring));
 }
 
 void summary_topology(const struct topology *topology, char *text, size_t size)

@@ -23,6 +23,8 @@ void summary_tokens(const struct experiment *experiment, char *text, size_t size
 
 /* "causal mask", "window of 4096", "7 documents" */
 void summary_mask(const struct mask *mask, char *text, size_t size);
+/* How ranks go over the GPUs of their group: a word, "" for the natural order. */
+const char *summary_ring(enum ring_kind kind);
 const char *summary_sharding(enum sharding_kind kind);
 
 /* A path's file name without folders and ".ini". */

@@ -31,8 +31,9 @@ static void write_question(const struct prediction *p, FILE *stream)
     fprintf(stream, "schedule  %s, ", x->algorithm);
     if (p->schedule.sharding.joined > 1 && p->schedule.sharding.joined < p->schedule.ranks)
         fprintf(stream, "heads traded in groups of %" PRIu32 ", ", p->schedule.sharding.joined);
-    fprintf(stream, "%s, overlap %s; cp %" PRIu32 ", tp %" PRIu32 ", dp %" PRIu32 "\n", summary_sharding(x->sharding),
-            x->overlap ? "on" : "off", x->degree[PARALLEL_CP], x->degree[PARALLEL_TP], x->degree[PARALLEL_DP]);
+    fprintf(stream, "%s, overlap %s; cp %" PRIu32 ", tp %" PRIu32 ", dp %" PRIu32 "%s%s\n",
+            summary_sharding(x->sharding), x->overlap ? "on" : "off", x->degree[PARALLEL_CP], x->degree[PARALLEL_TP],
+            x->degree[PARALLEL_DP], x->ring == RING_NATURAL ? "" : ", ring ", summary_ring(x->ring));
     if (p->measured) {
         measured_write_machine(p->measured, stream);
         measured_write_verification(p->measured, stream);

@@ -158,6 +158,7 @@ static enum prediction_status simulate_transfer(const struct validation_row *row
                 status = PREDICTION_DONE;
             execution_destroy(execution);
         }
+        placement_fini(&placement);
     }
     benchmark_fini(&benchmark);
     return status;

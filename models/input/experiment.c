@@ -258,6 +258,32 @@ static bool check_layout(const struct experiment *experiment, struct diagnostics
                     ranks, INT32_MAX);
 }
 
+/* A list of cp indices names each of them once. */
+static bool check_ring(const struct experiment *experiment, struct diagnostics *diag)
+{
+    uint64_t cp = experiment->degree[PARALLEL_CP];
+    if (experiment->ring != RING_EXPLICIT || cp == 0)
+        return true;
+    bool *seen = memory_zeroed(cp, sizeof *seen), ok = true;
+    size_t n = 0;
+    for (const uint64_t *index = experiment->ring_indices; ok && *index != RING_INDICES_END; index++, n++) {
+        if (*index >= cp)
+            ok = COMPLAIN(experiment, diag, "parallel", "ring",
+                          "'ring' has %" PRIu64 ", expected each of 0 to cp - 1 = %" PRIu64 " once", *index, cp - 1);
+        else if (seen[*index])
+            ok = COMPLAIN(experiment, diag, "parallel", "ring",
+                          "'ring' has %" PRIu64 " twice, expected each of 0 to cp - 1 = %" PRIu64 " once", *index,
+                          cp - 1);
+        else
+            seen[*index] = true;
+    }
+    free(seen);
+    if (ok && n != cp)
+        ok = COMPLAIN(experiment, diag, "parallel", "ring",
+                      "'ring' has %zu indices, expected each of 0 to cp - 1 = %" PRIu64 " once", n, cp - 1);
+    return ok;
+}
+
 /* --- the interface ------------------------------------------------------------------------------------------------ */
 
 static bool read_document(struct experiment *experiment, const char *const *overrides, size_t n_overrides,
@@ -282,6 +308,7 @@ static bool read_document(struct experiment *experiment, const char *const *over
     ok &= check_documents(experiment, diag);
     ok &= check_overflow(experiment, diag);
     ok &= check_layout(experiment, diag);
+    ok &= check_ring(experiment, diag);
     return ok;
 }
 
@@ -299,6 +326,7 @@ void experiment_fini(struct experiment *experiment)
 {
     ini_document_destroy(experiment->document);
     free(experiment->shard_counts);
+    free(experiment->ring_indices);
     free(experiment->mask.document_starts);
     free(experiment->path);
     *experiment = (struct experiment){0};

@@ -73,6 +73,15 @@ enum inner_kind {
 /* Documents that a sharding per document may have: every one of them is two runs of positions in each shard. */
 #define SHARDING_DOCUMENTS_MAX 64
 
+/* How the CP ranks of a group are laid over its GPUs (models/input/ring_order.h). */
+enum ring_kind {
+    RING_NATURAL,    /* in the order of the GPUs' numbers */
+    RING_NODE_MAJOR, /* node after node */
+    RING_RAIL,       /* lane after lane: each over all nodes */
+    RING_SNAKE,      /* to and fro: a step from node to node goes to a neighbour */
+    RING_EXPLICIT,   /* as listed */
+};
+
 /* The three dimensions of a parallel layout. */
 enum parallel_dimension { PARALLEL_TP, PARALLEL_CP, PARALLEL_DP, PARALLEL_DIMENSIONS };
 
@@ -90,6 +99,8 @@ struct experiment {
 
     uint32_t degree[PARALLEL_DIMENSIONS];               /* tp, cp, dp */
     enum parallel_dimension order[PARALLEL_DIMENSIONS]; /* innermost first */
+    enum ring_kind ring;
+    uint64_t *ring_indices; /* RING_EXPLICIT: the cp indices in the order of the ring; else NULL */
 
     char algorithm[32];
     enum sharding_kind sharding;

@@ -112,6 +112,14 @@ static const struct key_spec parallel_keys[] = {
      .parse = experiment_parse_order,
      .print = experiment_print_order,
      .help = "which dimension's ranks are neighbours, innermost first"},
+    {.name = "ring",
+     .type = KEY_CUSTOM,
+     .fallback = "natural",
+     .form = RING_FORM,
+     .parse = experiment_parse_ring,
+     .print = experiment_print_ring,
+     .help = "how CP ranks go over their group's GPUs: as numbered; node after node; each lane over all nodes; to and "
+             "fro between neighbours"},
 };
 
 static const char *const skip_words[] = {"none", "compute", "transfer", NULL}; /* as enum skip_kind */

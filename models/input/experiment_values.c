@@ -271,6 +271,50 @@ void experiment_print_order(const void *place, char *text, size_t size)
     snprintf(text, size, "%s,%s,%s", dimension_words[order[0]], dimension_words[order[1]], dimension_words[order[2]]);
 }
 
+static const char *const ring_words[] = {"natural", "node-major", "rail", "snake", NULL}; /* as enum ring_kind */
+
+bool experiment_parse_ring(void *place, const char *text, const char **expected)
+{
+    static const char *const forms[] = {
+        RING_FORM ", did you mean 'natural'?",
+        RING_FORM ", did you mean 'node-major'?",
+        RING_FORM ", did you mean 'rail'?",
+        RING_FORM ", did you mean 'snake'?",
+        RING_FORM,
+    };
+    struct experiment *experiment = place;
+    for (size_t i = 0; ring_words[i]; i++) {
+        if (strcmp(text, ring_words[i]) == 0) {
+            experiment->ring = (enum ring_kind)i;
+            return true;
+        }
+    }
+    struct counts counts = {0};
+    if (!parse_counts(text, &counts)) {
+        free(counts.values);
+        *expected = expectation(text, ring_words, forms);
+        return false;
+    }
+    memory_grow(counts.values, counts.n, counts.capacity);
+    counts.values[counts.n] = RING_INDICES_END;
+    experiment->ring = RING_EXPLICIT;
+    experiment->ring_indices = counts.values;
+    return true;
+}
+
+void experiment_print_ring(const void *place, char *text, size_t size)
+{
+    const struct experiment *experiment = place;
+    if (experiment->ring != RING_EXPLICIT) {
+        snprintf(text, size, "%s", ring_words[experiment->ring]);
+        return;
+    }
+    size_t n = 0;
+    while (experiment->ring_indices[n] != RING_INDICES_END)
+        n++;
+    print_counts(text, size, "", experiment->ring_indices, n);
+}
+
 /* The preset's name is a path or a file's name: experiment.c looks it up in the document. */
 bool experiment_parse_preset(void *place, const char *text, const char **expected)
 {

@@ -185,6 +185,32 @@ static void layouts_are_judged(void **state)
     EXPECT_LINES(&diag, "--set parallel.cp=1Mi: tp x cp x dp = 1099511627776 ranks, expected at most 2147483647");
 }
 
+static void rings_are_judged(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"natural", "node-major", "rail", "snake"}; /* as enum ring_kind */
+    for (int i = 0; i < 4; i++) {
+        char override[64];
+        snprintf(override, sizeof override, "parallel.ring=%s", words[i]);
+        ACCEPTED(small, override);
+        assert_int_equal(experiment.ring, i);
+        experiment_fini(&experiment);
+    }
+    ACCEPTED(small, "parallel.ring=1,0");
+    assert_int_equal(experiment.ring, RING_EXPLICIT);
+    experiment_fini(&experiment);
+    refused(small, "parallel.ring=0", "'ring' has 1 indices, expected each of 0 to cp - 1 = 1 once");
+    refused(small, "parallel.ring=0,1,0", "'ring' has 0 twice, expected each of 0 to cp - 1 = 1 once");
+    refused(small, "parallel.ring=1*2", "'ring' has 1 twice, expected each of 0 to cp - 1 = 1 once");
+    refused(small, "parallel.ring=1,2", "'ring' has 2, expected each of 0 to cp - 1 = 1 once");
+    refused(small, "parallel.ring=snak",
+            "'ring' is 'snak', expected natural | node-major | rail | snake | each cp "
+            "index once such as 0,2,1,3, did you mean 'snake'?");
+    refused(small, "parallel.ring=0,,1",
+            "'ring' is '0,,1', expected natural | node-major | rail | snake | each cp "
+            "index once such as 0,2,1,3");
+}
+
 static void sizes_that_overflow_are_refused_and_large_ones_are_not(void **state)
 {
     (void)state;
@@ -240,6 +266,7 @@ int main(void)
         cmocka_unit_test(zigzag_needs_two_equal_chunks_a_rank),
         cmocka_unit_test(explicit_counts_cover_the_sequence),
         cmocka_unit_test(layouts_are_judged),
+        cmocka_unit_test(rings_are_judged),
         cmocka_unit_test(sizes_that_overflow_are_refused_and_large_ones_are_not),
         cmocka_unit_test(all_errors_of_a_file_come_in_one_go),
     };

@@ -171,7 +171,7 @@ static void effective_values_read_back_as_the_same_experiment(void **state)
 {
     (void)state;
     ACCEPTED(base, "workload.mask=documents:1Ki*1000,24576", "schedule.sharding=128Ki*8", "schedule.kv_messages=2",
-             "parallel.order=cp,tp,dp");
+             "parallel.order=cp,tp,dp", "parallel.ring=0, 2,1,3,4,5,7,6");
     char *first = effective_values();
     experiment_fini(&experiment);
     assert_string_equal(first,
@@ -179,7 +179,7 @@ static void effective_values_read_back_as_the_same_experiment(void **state)
                         "hidden = 4096\nffn = 14336\nvocab = 128256\ndtype = bf16\n"
                         "[workload]\nseq_len = 1048576\nnew_tokens = 0\nbatch = 1\nmask = documents:1024*1000,24576\n"
                         "pass = train\n"
-                        "[parallel]\ncp = 8\ntp = 1\ndp = 1\norder = cp,tp,dp\n"
+                        "[parallel]\ncp = 8\ntp = 1\ndp = 1\norder = cp,tp,dp\nring = 0,2,1,3,4,5,7,6\n"
                         "[schedule]\nalgorithm = ring\nsharding = 131072*8\noverlap = yes\nbuffers = 2\n"
                         "kv_block = 0\nskip = compute\nkv_messages = 2\ngradients = fp32\ncollective = ring\n"
                         "ulysses_degree = 0\nring_window = 0\ngather_heads = 0\ninner = all-to-all\n"

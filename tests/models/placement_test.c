@@ -71,6 +71,29 @@ static void the_first_of_the_order_is_innermost(void **state)
     diagnostics_fini(&diag);
 }
 
+/* Said without strides: the dimensions outside of one count in lumps of all that is inside. */
+static void all_six_orders_are_mixed_radix_numbers(void **state)
+{
+    (void)state;
+    struct topology topology = {.n_gpus = 30};
+    for (int o = 0; o < 6; o++) {
+        struct experiment experiment = layout(3, 5, 2, orders[o]);
+        struct placement placement;
+        assert_true(placement_init(&placement, &experiment, &topology, NULL));
+        for (uint64_t gpu = 0; gpu < 30; gpu++) {
+            uint32_t index[PARALLEL_DIMENSIONS];
+            uint64_t rest = gpu;
+            for (int i = 0; i < PARALLEL_DIMENSIONS; i++) {
+                uint32_t degree = experiment.degree[orders[o][i]];
+                index[orders[o][i]] = (uint32_t)(rest % degree);
+                rest /= degree;
+            }
+            uint32_t group = index[PARALLEL_DP] * 3 + index[PARALLEL_TP];
+            assert_int_equal(placement_gpu(&placement, group, index[PARALLEL_CP]), gpu);
+        }
+    }
+}
+
 static void a_layout_that_does_not_fit_names_both_numbers(void **state)
 {
     (void)state;
@@ -121,6 +144,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_schedule_may_seat_its_ranks_otherwise),
         cmocka_unit_test(every_rank_has_a_gpu_of_its_own),
+        cmocka_unit_test(all_six_orders_are_mixed_radix_numbers),
         cmocka_unit_test(the_first_of_the_order_is_innermost),
         cmocka_unit_test(a_layout_that_does_not_fit_names_both_numbers),
     };

@@ -170,6 +170,7 @@ static inline void scene_fini(struct scene *scene)
     for (uint32_t r = 0; r < scene->ranks; r++)
         program_fini(&scene->programs[r]);
     free(scene->programs);
+    placement_fini(&scene->placement);
     topology_fini(&scene->topology);
 }
 

@@ -1,0 +1,174 @@
+/* constants.c - walks the key tables for rates, times and shares; what they cannot show, lists in one key, is named
+ * here. */
+#include "models/cost/constants.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/base/memory.h"
+#include "models/input/device_keys.h"
+#include "models/input/key_table.h"
+
+static enum constant_kind kind_of(enum dimension dimension)
+{
+    return dimension == DIMENSION_NUMBER    ? CONSTANT_SHARE
+           : dimension == DIMENSION_SECONDS ? CONSTANT_TIME
+                                            : CONSTANT_RATE;
+}
+
+static struct constant *add(struct constants *constants, char *name, enum dimension dimension)
+{
+    memory_grow(constants->items, constants->count, constants->capacity);
+    struct constant *constant = &constants->items[constants->count++];
+    *constant = (struct constant){
+        .name = name, .kind = kind_of(dimension), .level = CONSTANT_OF_NO_LEVEL, .dimension = dimension};
+    return constant;
+}
+
+static void add_place(struct constant *constant, double *place)
+{
+    memory_grow(constant->places, constant->n_places, constant->capacity);
+    constant->places[constant->n_places++] = place;
+    constant->value = fmax(constant->value, *place);
+}
+
+/* A constant that has no number above 0 says nothing. */
+static void drop_if_nothing(struct constants *constants)
+{
+    struct constant *last = &constants->items[constants->count - 1];
+    if (last->value > 0)
+        return;
+    free(last->name);
+    free(last->places);
+    constants->count--;
+}
+
+static bool has_time(const struct key_spec *key)
+{
+    return key->type == KEY_QUANTITY && (key->dimension == DIMENSION_RATE || key->dimension == DIMENSION_SECONDS ||
+                                         key->dimension == DIMENSION_FLOPS);
+}
+
+/* The rates and times of `target`, which was read by the table `spec`. */
+static void add_keys(struct constants *constants, const struct section_spec *spec, const char *section, void *target)
+{
+    for (size_t i = 0; i < spec->n_keys; i++) {
+        const struct key_spec *key = &spec->keys[i];
+        if (!has_time(key))
+            continue;
+        double *place = (void *)((char *)target + key->offset);
+        add_place(add(constants, memory_format("%s.%s", section, key->name), key->dimension), place);
+        drop_if_nothing(constants);
+    }
+}
+
+static void add_lists(struct constants *constants, const char *section, struct level *level)
+{
+    struct constant *curve = add(constants, memory_format("%s.curve", section), DIMENSION_RATE);
+    for (size_t i = 0; i < level->n_curve; i++)
+        add_place(curve, &level->curve[i].bytes_per_s);
+    drop_if_nothing(constants);
+    struct constant *rates = add(constants, memory_format("%s.collectives (rates)", section), DIMENSION_RATE);
+    for (size_t i = 0; i < level->n_protocols; i++)
+        add_place(rates, &level->protocols[i].bytes_per_s);
+    drop_if_nothing(constants);
+    struct constant *starts = add(constants, memory_format("%s.collectives (starts)", section), DIMENSION_SECONDS);
+    for (size_t i = 0; i < level->n_protocols; i++) {
+        add_place(starts, &level->protocols[i].start_seconds);
+        add_place(starts, &level->protocols[i].member_seconds);
+    }
+    drop_if_nothing(constants);
+}
+
+static const struct section_spec *section_of(const struct file_spec *file, const char *name)
+{
+    size_t i = 0;
+    while (strcmp(file->sections[i]->name, name) != 0)
+        i++;
+    return file->sections[i];
+}
+
+static void add_levels(struct constants *constants, struct topology *topology)
+{
+    const struct section_spec *spec = section_of(&topology_file, "level");
+    for (uint32_t k = 0; k < topology->n_levels; k++) {
+        char section[64];
+        snprintf(section, sizeof section, "level %s", topology->levels[k].name);
+        size_t first = constants->count;
+        add_keys(constants, spec, section, &topology->levels[k]);
+        add_lists(constants, section, &topology->levels[k]);
+        for (size_t i = first; i < constants->count; i++)
+            constants->items[i].level = k;
+    }
+}
+
+/* The rates of a table by what multiplies them all; what is shown is the largest. */
+static void add_table(struct constants *constants, struct attention_table *table)
+{
+    char head_dim[16] = "any", dtype[16] = "";
+    if (table->head_dim)
+        snprintf(head_dim, sizeof head_dim, "%u", table->head_dim);
+    if (table->named_dtype >= 0)
+        snprintf(dtype, sizeof dtype, " %s", dtype_name((enum dtype)table->named_dtype));
+    struct constant *rates = add(constants,
+                                 memory_format("attention %s %s %s%s.rates", table->kernel,
+                                               table->pass == PASS_FORWARD ? "forward" : "backward", head_dim, dtype),
+                                 DIMENSION_FLOPS);
+    add_place(rates, &table->rate_scale);
+    double largest = 0;
+    for (size_t i = 0; i < table->n_full; i++)
+        largest = fmax(largest, table->full[i].flops_per_s);
+    for (size_t i = 0; i < table->n_causal; i++)
+        largest = fmax(largest, table->causal[i].flops_per_s);
+    rates->value = largest * table->rate_scale;
+}
+
+/* A share is a plain number of the device; those of other sections say how far something varies, or of which runs. */
+static void add_shares(struct constants *constants, struct device *device, double growth)
+{
+    for (size_t i = 0; i < device_section.n_keys; i++) {
+        const struct key_spec *key = &device_section.keys[i];
+        double *place = (void *)((char *)device + key->offset);
+        if (key->type != KEY_QUANTITY || key->dimension != DIMENSION_NUMBER || *place * growth > key->maximum)
+            continue;
+        add_place(add(constants, memory_format("%s.%s", device_section.name, key->name), key->dimension), place);
+        drop_if_nothing(constants);
+    }
+}
+
+static void add_device(struct constants *constants, struct device *device, const struct cost *cost)
+{
+    add_keys(constants, &device_section, device_section.name, device);
+    add_keys(constants, &device_steps_section, device_steps_section.name, device);
+    for (size_t i = 0; i < device->n_tables; i++)
+        if (cost->fit[PASS_FORWARD].table == &device->tables[i] || cost->fit[PASS_BACKWARD].table == &device->tables[i])
+            add_table(constants, &device->tables[i]);
+}
+
+void constants_init(struct constants *constants, const struct constant_holders *holders, const struct cost *cost,
+                    double growth)
+{
+    *constants = (struct constants){0};
+    add_levels(constants, holders->topology);
+    add_device(constants, holders->device, cost);
+    add_shares(constants, holders->device, growth);
+    add_keys(constants, section_of(&implementation_file, "host"), "host", holders->implementation);
+}
+
+void constants_fini(struct constants *constants)
+{
+    for (size_t i = 0; i < constants->count; i++) {
+        free(constants->items[i].name);
+        free(constants->items[i].places);
+    }
+    free(constants->items);
+    *constants = (struct constants){0};
+}
+
+void constant_scale(const struct constant *constant, double factor)
+{
+    for (size_t i = 0; i < constant->n_places; i++)
+        *constant->places[i] *= factor;
+}
