@@ -41,6 +41,7 @@ static struct question question_of(const struct options *options)
         .n_overrides = options->overrides.count,
         .engine = options->engine,
         .without = options->without,
+        .no_fold = options->no_fold,
     };
 }
 

@@ -29,6 +29,7 @@ const char *argp_program_version = "cpsim " CPSIM_VERSION;
 enum option_key {
     OPTION_SET = 0x100,
     OPTION_WITHOUT,
+    OPTION_NO_FOLD,
     OPTION_VALIDATE,
     OPTION_SWEEP,
     OPTION_ENGINE,
@@ -77,6 +78,8 @@ static const struct argp_option option_table[] = {
     {"engine", OPTION_ENGINE, "NAME", 0, "simgrid (default) or analytic, which knows no contention: a lower bound", 1},
     {"without", OPTION_WITHOUT, "MECHANISM", 0,
      "Leave a mechanism of the cost model out, to see what it is worth (--list mechanisms; repeatable)", 1},
+    {"no-fold", OPTION_NO_FOLD, NULL, 0,
+     "Simulate every rank, also those that behave alike, of which else one stands for all: the same result, later", 1},
     {NULL, 0, NULL, 0, "Many questions:", 2},
     {"sweep", OPTION_SWEEP, "KEY=V1,V2,...", 0,
      "Predict for every value of section.key; repeated: for every combination, the first key varying slowest. Values "
@@ -355,6 +358,8 @@ static bool *flag_of(struct parse_state *state, int key)
         return &state->options->operations;
     case OPTION_DETAILS:
         return &state->options->details;
+    case OPTION_NO_FOLD:
+        return &state->options->no_fold;
     case OPTION_QUIET:
         return &state->options->quiet;
     case OPTION_QUICK:

@@ -45,6 +45,7 @@ struct options {
     uint32_t jobs;
     const struct engine_ops *engine;
     mechanism_set without;
+    bool no_fold;
     /* COMMAND_HARDWARE, COMMAND_CALIBRATE */
     struct hardware_settings hardware; /* without the schedule; what is 0, or a device below 0: not given */
     const char *profile;               /* COMMAND_CALIBRATE: the file to write */

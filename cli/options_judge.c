@@ -29,6 +29,7 @@ static void forbid_predicting(const struct options *options, const struct given_
     forbid(diag, given->jobs, "--jobs", mode);
     forbid(diag, given->engine, "--engine", mode);
     forbid(diag, given->without, "--without", mode);
+    forbid(diag, options->no_fold, "--no-fold", mode);
 }
 
 /* Files and tables, which only a run, many or a comparison of them have; --quiet aside. */
@@ -97,6 +98,7 @@ static void judge_hardware(struct options *options, const struct given_options *
     forbid(diag, given->jobs, "--jobs", "--hw");
     forbid(diag, given->engine, "--engine", "--hw");
     forbid(diag, given->without, "--without", "--hw");
+    forbid(diag, options->no_fold, "--no-fold", "--hw");
     judge_gpu_options(options, diag);
 }
 

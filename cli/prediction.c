@@ -288,6 +288,11 @@ struct report_input prediction_report_input(const struct prediction *prediction)
     };
 }
 
+uint32_t prediction_simulated_ranks(const struct prediction *prediction)
+{
+    return prediction->timeline.n_instances;
+}
+
 uint32_t prediction_instance(const struct prediction *prediction, uint32_t place)
 {
     return folding_instance(prediction->made & MADE_FOLDING ? &prediction->folding : NULL, place);
@@ -454,6 +459,8 @@ char *question_command(const struct question *question, const char *const *sweep
     if (question->engine && question->engine != engines[0])
         fprintf(stream, " --engine %s", question->engine->name);
     question_print_without(stream, question->without);
+    if (question->no_fold)
+        fputs(" --no-fold", stream);
     for (size_t i = 0; i < n_sweeps; i++) {
         fputs(" --sweep ", stream);
         question_print_word(stream, sweeps[i]);

@@ -87,6 +87,9 @@ enum prediction_status prediction_take_run(struct prediction *prediction, struct
 /* What a report of the prediction is made from; also for what is no part of it (models/result/steps.h). */
 struct report_input prediction_report_input(const struct prediction *prediction);
 
+/* Ranks that were simulated: fewer than there are where some stand for others. */
+uint32_t prediction_simulated_ranks(const struct prediction *prediction);
+
 /* The instance of the execution and the timeline that stands for rank `place` (group * cp + rank). */
 uint32_t prediction_instance(const struct prediction *prediction, uint32_t place);
 

@@ -141,6 +141,32 @@ static json_t *link_to_json(const struct link_class_report *link)
     return json;
 }
 
+static json_t *hot_link_to_json(const struct prediction *prediction, const struct hot_link *link)
+{
+    json_t *json = json_object(), *users = json_array();
+    char name[80];
+    topology_link_name(&prediction->topology, link->link, name, sizeof name);
+    json_set_text(json, "link", name);
+    json_set_text(json, "class",
+                  prediction->topology.levels[topology_link(&prediction->topology, link->link).level].name);
+    json_set_count(json, "stands_for", link->stands_for);
+    json_set_count(json, "bytes", link->bytes);
+    json_set_count(json, "messages", link->messages);
+    json_set_real(json, "busy_seconds", link->busy_seconds);
+    json_set_real(json, "utilization", link->utilization);
+    json_set_count(json, "pairs", link->ways);
+    for (uint32_t u = 0; u < link->n_users; u++) {
+        json_t *user = json_object();
+        json_set_count(user, "group", link->users[u].group);
+        json_set_count(user, "from", link->users[u].from);
+        json_set_count(user, "to", link->users[u].to);
+        json_set_count(user, "bytes", link->users[u].bytes);
+        json_array_append_new(users, user);
+    }
+    json_object_set_new(json, "users", users);
+    return json;
+}
+
 json_t *run_to_json(const struct prediction *prediction)
 {
     const struct report *report = &prediction->report;
@@ -153,6 +179,10 @@ json_t *run_to_json(const struct prediction *prediction)
     json_set_text(engine, "name", measured ? "hardware" : prediction->engine->name);
     if (prediction->cost.without)
         json_object_set_new(engine, "without", json_mechanisms(prediction->cost.without));
+    if (!measured) {
+        json_set_count(engine, "simulated_ranks", prediction_simulated_ranks(prediction));
+        json_object_set_new(engine, "proved", json_boolean(prediction->proved));
+    }
     json_object_set_new(json, "engine", engine);
     json_object_set_new(json, "topology",
                         measured ? measured_topology_to_json(measured) : topology_to_json(prediction));
@@ -164,6 +194,12 @@ json_t *run_to_json(const struct prediction *prediction)
     for (uint32_t i = 0; i < report->n_links; i++)
         json_array_append_new(links, link_to_json(&report->links[i]));
     json_object_set_new(json, "links", links);
+    if (!measured) {
+        json_t *hot_links = json_array();
+        for (uint32_t i = 0; i < report->n_hot_links; i++)
+            json_array_append_new(hot_links, hot_link_to_json(prediction, &report->hot_links[i]));
+        json_object_set_new(json, "hot_links", hot_links);
+    }
     if (measured)
         measured_run_add_json(measured, json);
     return json;

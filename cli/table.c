@@ -93,6 +93,17 @@ static void write_time(const struct report *r, FILE *stream)
             100 * r->overlap_efficiency, text_of_seconds(r->communication_seconds).text);
 }
 
+/* What a reader of so large a result should know of how it came about. */
+static void write_simulated(const struct prediction *p, FILE *stream)
+{
+    uint32_t simulated = prediction_simulated_ranks(p);
+    if (simulated < p->report.n_ranks)
+        fprintf(stream, "folded    %s of %s ranks simulated: each stands for all that behave like it\n",
+                text_of_count(simulated).text, text_of_count(p->report.n_ranks).text);
+    if (!p->proved)
+        fputs("proved    no: too many operations; smaller schedules of the algorithm are, before they run\n", stream);
+}
+
 static void write_answer(const struct prediction *p, FILE *stream)
 {
     const struct report *r = &p->report;
@@ -119,6 +130,8 @@ static void write_answer(const struct prediction *p, FILE *stream)
                 text_of_seconds(r->wire_bound_seconds).text,
                 p->timeline.unshared ? "but this engine lets every transfer have its links to itself"
                                      : "the step cannot be shorter than either");
+    if (!p->measured)
+        write_simulated(p, stream);
 }
 
 /* Marks the ranks to show; returns how many are left out. */
@@ -329,6 +342,53 @@ static void write_links(const struct report *report, FILE *stream)
     text_table_fini(&table);
 }
 
+static void write_users(const struct report *report, const struct hot_link *link, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t u = 0; u < link->n_users && used < size; u++) {
+        const struct link_user *user = &link->users[u];
+        bool groups = report->ranks[report->n_ranks - 1].group > 0;
+        used += (size_t)snprintf(text + used, size - used, "%s%" PRIu32 ">%" PRIu32, u ? " " : "", user->from, user->to);
+        if (groups && used < size)
+            used += (size_t)snprintf(text + used, size - used, " (g%" PRIu32 ")", user->group);
+    }
+    if (link->ways > link->n_users && used < size)
+        snprintf(text + used, size - used, " and %s more", text_of_count(link->ways - link->n_users).text);
+}
+
+static void write_hot_links(const struct prediction *prediction, FILE *stream)
+{
+    const struct report *report = &prediction->report;
+    if (report->n_hot_links == 0)
+        return;
+    struct unit seconds = fine_unit_of_seconds(report->seconds);
+    struct unit bytes = unit_of_bytes((double)report->hot_links[0].bytes);
+    struct text_table table;
+    text_table_init(&table);
+    text_table_column(&table, true, "link");
+    text_table_column(&table, false, "links\nlike it");
+    text_table_column(&table, false, "carried\n%s", bytes.name);
+    text_table_column(&table, false, "busy\n%s", seconds.name);
+    text_table_column(&table, false, "utilization\n%%");
+    text_table_column(&table, true, "from > to");
+    for (uint32_t i = 0; i < report->n_hot_links; i++) {
+        const struct hot_link *link = &report->hot_links[i];
+        char name[80], users[160];
+        topology_link_name(&prediction->topology, link->link, name, sizeof name);
+        write_users(report, link, users, sizeof users);
+        text_table_cell(&table, "%s", name);
+        text_table_count(&table, link->stands_for - 1);
+        text_table_number(&table, (double)link->bytes, bytes);
+        text_table_number(&table, link->busy_seconds, seconds);
+        text_table_cell(&table, "%.1f", 100 * link->utilization);
+        text_table_cell(&table, "%s", users);
+    }
+    fputs("\nHottest links, and the ranks that use them\n", stream);
+    text_table_print(&table, stream);
+    text_table_fini(&table);
+}
+
 static void add_step(struct text_table *table, const struct step_row *step, struct unit seconds)
 {
     text_table_cell(table, "%" PRIu32, step->rank);
@@ -396,6 +456,7 @@ bool table_write(const struct prediction *prediction, bool details, FILE *stream
     write_memory(report, shown, left_out, stream);
     write_accounting(report, prediction->placement.cp, details, stream);
     write_links(report, stream);
+    write_hot_links(prediction, stream);
     if (details)
         write_steps(prediction, stream);
     free(shown);
