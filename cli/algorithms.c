@@ -156,17 +156,15 @@ static int compare_ranked(const void *left, const void *right)
 
 size_t *algorithms_order(const json_t *sweep)
 {
-    const json_t *points = json_object_get(sweep, "points"), *keys = json_object_get(sweep, "keys");
-    size_t count = json_array_size(points);
+    const json_t *points = json_object_get(sweep, "points");
+    size_t count = json_array_size(points), *first = sweep_first_alike(sweep, sweep_is_question);
     struct ranked *ranked = memory_zeroed(count, sizeof *ranked);
     for (size_t i = 0; i < count; i++) {
         const json_t *point = json_array_get(points, i), *step = sweep_step(point);
         bool fits = json_is_true(json_object_get(step, "fits"));
-        size_t first = 0;
-        while (!sweep_points_agree(keys, point, json_array_get(points, first), sweep_is_question))
-            first++;
-        ranked[i] = (struct ranked){i, first, !step ? 2 : !fits, sweep_number(step, "seconds")};
+        ranked[i] = (struct ranked){i, first[i], !step ? 2 : !fits, sweep_number(step, "seconds")};
     }
+    free(first);
     if (count)
         qsort(ranked, count, sizeof *ranked, compare_ranked);
     size_t *order = memory_zeroed(count, sizeof *order);

@@ -60,12 +60,13 @@ static void add_headers(struct text_table *table, const json_t *keys, const stru
     text_table_column(table, true, "fits");
 }
 
-static void add_point(struct text_table *table, const json_t *sweep, size_t index, const struct columns *columns)
+static void add_point(struct text_table *table, const json_t *sweep, size_t index, bool best,
+                      const struct columns *columns)
 {
     const json_t *point = json_array_get(json_object_get(sweep, "points"), index), *step = sweep_step(point);
     sweep_table_add_settings(table, sweep, point);
     double seconds = sweep_number(step, "seconds"), exposed = sweep_number(step, "exposed_seconds");
-    text_table_cell(table, "%s", sweep_is_best(sweep, index) ? "*" : "");
+    text_table_cell(table, "%s", best ? "*" : "");
     text_table_number(table, seconds, columns->seconds);
     text_table_number(table, sweep_number(step, "forward_seconds"), columns->seconds);
     text_table_number(table, sweep_number(step, "backward_seconds"), columns->seconds);
@@ -121,15 +122,17 @@ bool algorithms_table_write(const json_t *sweep, FILE *stream)
     const json_t *points = json_object_get(sweep, "points");
     struct columns columns = choose_columns(points);
     size_t *order = algorithms_order(sweep);
+    bool *best = sweep_find_best(sweep);
     struct text_table table;
     text_table_init(&table);
     add_headers(&table, json_object_get(sweep, "keys"), &columns);
     for (size_t i = 0; i < json_array_size(points); i++)
         if (sweep_step(json_array_get(points, order[i])))
-            add_point(&table, sweep, order[i], &columns);
+            add_point(&table, sweep, order[i], best[order[i]], &columns);
     text_table_print(&table, stream);
     text_table_fini(&table);
     free(order);
+    free(best);
     fputs("* the fastest that fits; best first\n", stream);
     if (columns.classes.count)
         fputs("bytes over the links of each class, per rank\n", stream);

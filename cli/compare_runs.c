@@ -272,6 +272,9 @@ static bool read_file(struct compared_runs *runs, size_t file, struct diagnostic
     const char *schema = json_string_value(json_object_get(document, "schema"));
     if (schema && strcmp(schema, "cpsim.run/1") == 0)
         return add_run(runs, file, 0, document, notes, diag);
+    if (schema && strcmp(schema, "cpsim.sweep/1") == 0 && json_object_get(document, "runs"))
+        return diagnostics_at(diag, runs->files[file], 0,
+                              "its runs are summaries (--points summary), expected full ones");
     if (schema && strcmp(schema, "cpsim.sweep/1") == 0)
         return add_points(runs, file, document, notes, diag);
     if (schema)

@@ -90,53 +90,53 @@ static void write_errors(const json_t *errors, FILE *stream)
     csv_write_text(text, stream);
 }
 
-bool csv_write_sweep(const json_t *sweep, FILE *stream)
+static const char *const step_columns[] = {
+    "seconds",
+    "forward_seconds",
+    "backward_seconds",
+    "compute_seconds",
+    "communication_seconds",
+    "exposed_seconds",
+    "idle_seconds",
+    "overlap_efficiency",
+    "tflops_per_rank",
+    "imbalance",
+    "compute_bound_seconds",
+    "wire_bound_seconds",
+    "bytes_sent",
+    "messages_sent",
+    "peak_bytes",
+    "device_bytes",
+    "fits",
+};
+
+#define N_STEP_COLUMNS (sizeof step_columns / sizeof *step_columns)
+
+void csv_write_sweep_head(const char *const *keys, size_t n_keys, FILE *stream)
 {
-    static const char *const names[] = {
-        "seconds",
-        "forward_seconds",
-        "backward_seconds",
-        "compute_seconds",
-        "communication_seconds",
-        "exposed_seconds",
-        "idle_seconds",
-        "overlap_efficiency",
-        "tflops_per_rank",
-        "imbalance",
-        "compute_bound_seconds",
-        "wire_bound_seconds",
-        "bytes_sent",
-        "messages_sent",
-        "peak_bytes",
-        "device_bytes",
-        "fits",
-    };
-    const json_t *keys = json_object_get(sweep, "keys"), *points = json_object_get(sweep, "points");
-    size_t i;
-    json_t *key, *point;
-    json_array_foreach(keys, i, key)
-    {
-        csv_write_text(json_string_value(key), stream);
+    for (size_t i = 0; i < n_keys; i++) {
+        csv_write_text(keys[i], stream);
         fputc(',', stream);
     }
-    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
-        fprintf(stream, "%s,", names[n]);
+    for (size_t n = 0; n < N_STEP_COLUMNS; n++)
+        fprintf(stream, "%s,", step_columns[n]);
     fputs("error\n", stream);
-    json_array_foreach(points, i, point)
+}
+
+void csv_write_sweep_point(const json_t *point, FILE *stream)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(json_object_get(point, "set"), key, value)
     {
-        size_t k;
-        json_array_foreach(keys, k, key)
-        {
-            write_value(json_object_get(json_object_get(point, "set"), json_string_value(key)), stream);
-            fputc(',', stream);
-        }
-        const json_t *step = sweep_step(point);
-        for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
-            write_value(json_object_get(step, names[n]), stream);
-            fputc(',', stream);
-        }
-        write_errors(json_object_get(point, "error"), stream);
-        fputc('\n', stream);
+        write_value(value, stream);
+        fputc(',', stream);
     }
-    return finished(stream);
+    const json_t *step = sweep_step(point);
+    for (size_t n = 0; n < N_STEP_COLUMNS; n++) {
+        write_value(json_object_get(step, step_columns[n]), stream);
+        fputc(',', stream);
+    }
+    write_errors(json_object_get(point, "error"), stream);
+    fputc('\n', stream);
 }

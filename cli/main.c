@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli/algorithms.h"
@@ -18,9 +19,11 @@
 #include "cli/prediction.h"
 #include "cli/progress.h"
 #include "cli/sensitivity.h"
-#include "cli/sweep.h"
+#include "cli/sweep_run.h"
 #include "cli/validation.h"
 #include "hw/machine.h"
+#include "hw/processes.h"
+#include "hw/transport.h"
 #include "hw/verify/events.h"
 #include "models/base/memory.h"
 
@@ -79,59 +82,70 @@ static int exit_status_of_sweep(const struct sweep_result *result)
 {
     if (result->signal)
         return EXIT_SIGNAL + result->signal;
-    return result->failed > 0 ? EXIT_FAILED : result->done == 0 ? EXIT_BAD_INPUT : EXIT_DONE;
+    if (result->bad_input)
+        return EXIT_BAD_INPUT;
+    return result->failed > 0 || result->unwritten ? EXIT_FAILED : result->done == 0 ? EXIT_BAD_INPUT : EXIT_DONE;
+}
+
+/* Workers of this process: a process of several has its share of the cores, or those that its launcher bound it to. */
+static uint32_t workers_of(const struct options *options, const struct processes *processes)
+{
+    bool bound = (long)options->jobs < sysconf(_SC_NPROCESSORS_ONLN);
+    if (!processes || options->jobs_given || bound)
+        return options->jobs;
+    uint32_t share = options->jobs / processes_on_host(processes);
+    return share > 0 ? share : 1;
+}
+
+static struct sweep_settings sweep_settings_of(const struct options *options, struct processes *processes)
+{
+    return (struct sweep_settings){
+        .jobs = workers_of(options, processes),
+        .processes = processes,
+        .summary = options->summary_points,
+        .json = options->json,
+        .csv = options->csv,
+        .resume = options->resume,
+        .kept = options->table || options->n_plots,
+        .common = options->n_plots,
+    };
+}
+
+/* One process says what there is to say, before any of them ends the others by its status, or is ended. */
+static void speak_once(struct processes *processes, bool complete, struct diagnostics *diag)
+{
+    if (processes_here(processes) == 0)
+        diagnostics_print(diag, stderr, "cpsim: ");
+    diagnostics_fini(diag);
+    diagnostics_init(diag);
+    fflush(NULL);
+    processes_close(processes, complete);
 }
 
 static int run_sweep(const struct sweep *sweep, const struct options *options, const struct question *question,
-                     struct progress *progress, struct diagnostics *diag)
-{
-    struct diagnostics notes;
-    diagnostics_init(&notes);
-    struct sweep_result result;
-    sweep_run(sweep, question, options->jobs, &result, &notes, diag);
-    progress_clear(progress);
-    diagnostics_print(&notes, stderr, "cpsim: note: ");
-    diagnostics_fini(&notes);
-    int exit_status = exit_status_of_sweep(&result);
-    if (result.done > 0 && !outputs_write_sweep(options, result.json, diag))
-        exit_status = EXIT_FAILED;
-    sweep_result_fini(&result);
-    return exit_status;
-}
-
-static int sweep(const struct options *options, struct diagnostics *diag)
-{
-    struct progress progress;
-    progress_init(&progress, stderr, "sweeping");
-    struct question question = question_of(options);
-    question.progress = progress.stream ? progress_show : NULL;
-    question.progress_context = &progress;
-    struct sweep points;
-    int exit_status = EXIT_BAD_INPUT;
-    if (sweep_init(&points, options->sweeps.items, options->sweeps.count, &question, diag))
-        exit_status = run_sweep(&points, options, &question, &progress, diag);
-    sweep_fini(&points);
-    return exit_status;
-}
-
-/* A sweep over all algorithms. That one refuses the experiment is part of the answer, which the table gives; only
- * points that failed are errors, or if none ran. */
-static int run_algorithms(const struct sweep *points, const struct options *options, const struct question *question,
-                          struct progress *progress, struct diagnostics *diag)
+                     struct processes *processes, struct progress *progress, struct diagnostics *diag)
 {
     struct diagnostics notes, joined, errors;
     diagnostics_init(&notes);
     diagnostics_init(&joined);
     diagnostics_init(&errors);
     struct sweep_result result;
-    sweep_run(points, question, options->jobs, &result, &notes, &errors);
+    const struct sweep_settings settings = sweep_settings_of(options, processes);
+    progress_count(progress, "points", sweep->n_points);
+    sweep_run(sweep, question, &settings, &result, &notes, &errors);
     progress_clear(progress);
-    algorithms_join_notes(&notes, &joined);
-    diagnostics_print(&joined, stderr, "cpsim: note: ");
+    bool algorithms = options->mode == COMMAND_ALGORITHMS;
+    if (algorithms)
+        algorithms_join_notes(&notes, &joined);
+    diagnostics_print(algorithms ? &joined : &notes, stderr, "cpsim: note: ");
     int exit_status = exit_status_of_sweep(&result);
-    for (size_t i = 0; i < errors.count && exit_status != EXIT_DONE; i++)
+    /* That an algorithm refuses the experiment is part of the answer, which the table gives: only points that failed
+     * are errors, or if none ran. */
+    for (size_t i = 0; i < errors.count && !(algorithms && exit_status == EXIT_DONE); i++)
         diagnostics_add(diag, "%s", errors.lines[i]);
-    if (result.done > 0 && !outputs_write_sweep(options, result.json, diag))
+    if (processes)
+        speak_once(processes, !result.lost, diag);
+    if (result.done > 0 && result.json && !outputs_write_sweep(options, result.json, diag))
         exit_status = EXIT_FAILED;
     sweep_result_fini(&result);
     diagnostics_fini(&notes);
@@ -140,24 +154,64 @@ static int run_algorithms(const struct sweep *points, const struct options *opti
     return exit_status;
 }
 
+static int help_sweep(const struct sweep *sweep, const struct options *options, const struct question *question,
+                      struct processes *processes, struct diagnostics *diag)
+{
+    const struct sweep_settings settings = sweep_settings_of(options, processes);
+    if (sweep_help(sweep, question, &settings))
+        return EXIT_DONE;
+    diagnostics_add(diag, "process 0 is gone; --resume goes on with what it has written");
+    return EXIT_FAILED;
+}
+
+/* Nothing may share a terminal with a line that overwrites itself. */
+static bool streams_to_terminal(const struct options *options)
+{
+    bool streams =
+        strcmp(options->json ? options->json : "", "-") == 0 || strcmp(options->csv ? options->csv : "", "-") == 0;
+    return streams && isatty(STDOUT_FILENO);
+}
+
+/* The points of `texts`, done by this process and whoever a launcher has started with it. */
+static int sweep_over(const char *const *texts, size_t n_texts, const char *what, const struct options *options,
+                      struct diagnostics *diag)
+{
+    struct processes *processes = NULL;
+    if (transport_launched() > 1 && !(processes = processes_open(diag)))
+        return EXIT_BAD_INPUT;
+    struct progress progress;
+    progress_init(&progress, stderr, what);
+    struct question question = question_of(options);
+    question.progress = progress.stream && !streams_to_terminal(options) ? progress_show : NULL;
+    question.progress_context = &progress;
+    struct sweep points;
+    int exit_status = EXIT_BAD_INPUT;
+    if (!sweep_init(&points, texts, n_texts, &question, diag)) {
+        if (processes)
+            speak_once(processes, true, diag);
+    } else if (processes && processes_here(processes) > 0)
+        exit_status = help_sweep(&points, options, &question, processes, diag);
+    else
+        exit_status = run_sweep(&points, options, &question, processes, &progress, diag);
+    sweep_fini(&points);
+    return exit_status;
+}
+
+static int sweep(const struct options *options, struct diagnostics *diag)
+{
+    return sweep_over(options->sweeps.items, options->sweeps.count, "sweeping", options, diag);
+}
+
+/* A sweep over all algorithms, and whatever else is swept. */
 static int compare_algorithms(const struct options *options, struct diagnostics *diag)
 {
-    struct progress progress;
-    progress_init(&progress, stderr, "comparing");
-    struct question question = question_of(options);
-    question.progress = progress.stream ? progress_show : NULL;
-    question.progress_context = &progress;
     size_t n_texts = 1 + options->sweeps.count;
     char *key = algorithms_sweep_key();
     const char **texts = memory_zeroed(n_texts, sizeof *texts);
     texts[0] = key;
     for (size_t i = 1; i < n_texts; i++)
         texts[i] = options->sweeps.items[i - 1];
-    struct sweep points;
-    int exit_status = EXIT_BAD_INPUT;
-    if (sweep_init(&points, texts, n_texts, &question, diag))
-        exit_status = run_algorithms(&points, options, &question, &progress, diag);
-    sweep_fini(&points);
+    int exit_status = sweep_over(texts, n_texts, "comparing", options, diag);
     free(texts);
     free(key);
     return exit_status;
@@ -238,6 +292,10 @@ static int refuse(const struct options *options, struct diagnostics *diag)
         measured_run_refuse(&run, diag);
         end_measuring(&run, diag);
     }
+    bool sweeps = options->mode == COMMAND_SWEEP || options->mode == COMMAND_ALGORITHMS;
+    struct processes *processes = sweeps && transport_launched() > 1 ? processes_open(diag) : NULL;
+    if (processes)
+        speak_once(processes, true, diag);
     return EXIT_BAD_INPUT;
 }
 

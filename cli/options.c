@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -68,6 +69,8 @@ enum option_key {
     OPTION_COMPARE_ALGORITHMS,
     OPTION_SENSITIVITY,
     OPTION_OPERATIONS,
+    OPTION_RESUME,
+    OPTION_POINTS,
     OPTION_JOBS = 'j',
     OPTION_SHORT_HELP = 'h',
 };
@@ -96,9 +99,16 @@ static const struct argp_option option_table[] = {
      "are",
      2},
     {"jobs", OPTION_JOBS, "N", 0,
-     "Points of a sweep, rows of a validation, runs of a sensitivity to do at once (default: one per core); no effect "
-     "on the result",
+     "Points of a sweep, rows of a validation, runs of a sensitivity to do at once (default: one per core; under "
+     "mpirun each process has its share of them); no effect on the result",
      2},
+    {"points", OPTION_POINTS, "HOW", 0,
+     "What a sweep's JSON has of each point: full (default), its whole run; summary, the step and the links without "
+     "the "
+     "ranks, a fiftieth of the size for 64 of them",
+     2},
+    {"resume", OPTION_RESUME, NULL, 0,
+     "Go on with a sweep that was stopped: points that the file of --json has already are not done again", 2},
     {NULL, 0, NULL, 0, "Results:", 3},
     {"json", OPTION_JSON, "FILE", 0,
      "Everything, as schema cpsim.run/1 (of a sweep: cpsim.sweep/1; of --compare: cpsim.compare/1; of "
@@ -210,6 +220,8 @@ static const char description[] =
     "      --json scaling.json --plot scaling.png\n"
     "  cpsim dgx-h100-4 llama3-8b-1m --sweep schedule.algorithm=ring,all-gather \\\n"
     "      --sweep 'level cluster.bandwidth=200 Gb/s, 400 Gb/s' --plot -\n"
+    "  mpirun -n 64 cpsim dgx-h100-4 llama3-8b-1m --engine analytic --points summary \\\n"
+    "      --json grid.json --sweep parallel.cp=4,8,16,32 --sweep workload.seq_len=256Ki,1Mi\n"
     "  cpsim dgx-h100-4 llama3-8b-1m --compare-algorithms --plot algorithms.png\n"
     "  cpsim dgx-h100-4 llama3-8b-1m --sensitivity --plot tornado.png\n"
     "  cpsim --validate experiments/published --plot validation.png\n"
@@ -332,6 +344,14 @@ static void parse_transport(struct parse_state *state, const char *text)
         diagnostics_add(state->diag, "no transport '%s' in this build (see cpsim --list transports)", text);
 }
 
+static void parse_points(struct parse_state *state, const char *text)
+{
+    note_once(state, &state->given.points, "points");
+    state->options->summary_points = strcmp(text, "summary") == 0;
+    if (!state->options->summary_points && strcmp(text, "full") != 0)
+        diagnostics_add(state->diag, "--points '%s', expected full or summary", text);
+}
+
 /* A name given once. */
 static void parse_kernels(struct parse_state *state, const char *text)
 {
@@ -364,6 +384,8 @@ static bool *flag_of(struct parse_state *state, int key)
         return &state->options->quiet;
     case OPTION_QUICK:
         return &state->options->quick;
+    case OPTION_RESUME:
+        return &state->options->resume;
     case OPTION_EVENTS:
         return &state->given.events;
     case OPTION_CHECK:
@@ -467,6 +489,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *argp_sta
     case OPTION_KERNELS:
         parse_kernels(state, argument);
         return 0;
+    case OPTION_POINTS:
+        parse_points(state, argument);
+        return 0;
     case OPTION_GPU:
         options->hardware.kernels.device = (int)parse_number(state, "gpu", &given->gpu, argument, 0, GPUS_MAX - 1);
         return 0;
@@ -526,10 +551,19 @@ static bool all_utf8(int argc, char **argv, struct diagnostics *diag)
     return fine;
 }
 
+/* That this process may use. */
+static uint32_t count_cores(void)
+{
+    cpu_set_t cores;
+    if (sched_getaffinity(0, sizeof cores, &cores) == 0)
+        return (uint32_t)CPU_COUNT(&cores);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (uint32_t)online : 1;
+}
+
 bool options_parse(struct options *options, int argc, char **argv, struct diagnostics *diag)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    *options = (struct options){.jobs = cores > 0 ? (uint32_t)cores : 1,
+    *options = (struct options){.jobs = count_cores(),
                                 .engine = engines[0],
                                 .hardware.kernels.device = -1,
                                 .iterations = MEASURE_ITERATIONS,

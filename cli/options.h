@@ -43,6 +43,9 @@ struct options {
     struct words overrides; /* --set */
     struct words sweeps;    /* --sweep */
     uint32_t jobs;
+    bool jobs_given;
+    bool resume;         /* of sweeps: goes on with `json` */
+    bool summary_points; /* of sweeps: runs in the JSON are summaries */
     const struct engine_ops *engine;
     mechanism_set without;
     bool no_fold;

@@ -151,6 +151,21 @@ static void judge_validation(struct options *options, struct diagnostics *diag)
         diagnostics_add(diag, "%zu files given, expected one: a folder of published sets, or one set", files);
 }
 
+/* Options that only a sweep has a use for. */
+static void judge_sweep_options(const struct options *options, const struct given_options *given,
+                                struct diagnostics *diag)
+{
+    bool sweep = options->mode == COMMAND_SWEEP || options->mode == COMMAND_ALGORITHMS;
+    if (!sweep && options->resume)
+        diagnostics_add(diag, "--resume has no effect without --sweep");
+    if (!sweep && given->points)
+        diagnostics_add(diag, "--points has no effect without --sweep");
+    if (sweep && given->points && !options->json)
+        diagnostics_add(diag, "--points has no effect without --json");
+    if (sweep && options->resume && (!options->json || strcmp(options->json, "-") == 0))
+        diagnostics_add(diag, "--resume needs --json FILE, the file of the sweep that it is to go on with");
+}
+
 static void judge_mode(struct options *options, const struct given_options *given, struct diagnostics *diag)
 {
     if (given->check + given->events + given->compare + given->hw + given->algorithms + given->validate +
@@ -215,6 +230,8 @@ static void judge_mode(struct options *options, const struct given_options *give
     } else if (options->mode == COMMAND_PREDICT) {
         forbid(diag, given->jobs, "--jobs", "a single prediction (it needs --sweep)");
     }
+    judge_sweep_options(options, given, diag);
+    options->jobs_given = given->jobs;
     bool run = options->mode == COMMAND_PREDICT || options->mode == COMMAND_HARDWARE;
     if (run && options->operations && !options->json)
         diagnostics_add(diag, "--operations has no effect without --json");

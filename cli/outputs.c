@@ -21,7 +21,7 @@
 struct result {
     const struct options *options;
     const struct prediction *prediction; /* of a run */
-    const json_t *sweep;                 /* of a sweep */
+    const json_t *sweep;                 /* of a sweep, whose JSON and CSV are written (sweep_files.h) */
     const struct comparison *comparison;
     const struct validation *validation;
     const struct sensitivity *sensitivity;
@@ -31,8 +31,6 @@ typedef bool write_function(const struct result *result, FILE *stream);
 
 static bool write_json(const struct result *result, FILE *stream)
 {
-    if (result->sweep)
-        return json_print(result->sweep, stream);
     const struct prediction *prediction = result->prediction;
     json_t *json = result->comparison    ? compare_to_json(result->comparison)
                    : result->validation  ? validation_to_json(result->validation)
@@ -53,7 +51,7 @@ static bool write_csv(const struct result *result, FILE *stream)
         return validation_csv_write(result->validation, stream);
     if (result->sensitivity)
         return sensitivity_csv_write(result->sensitivity, stream);
-    return result->sweep ? csv_write_sweep(result->sweep, stream) : csv_write_run(result->prediction, stream);
+    return csv_write_run(result->prediction, stream);
 }
 
 static bool write_trace(const struct result *result, FILE *stream)
@@ -164,8 +162,10 @@ static bool write_some(const struct result *result, bool to_stdout, struct diagn
         const char *path;
         write_function *write;
     } outputs[] = {
-        {options->json, write_json},     {options->csv, write_csv},
-        {options->trace, write_trace},   {options->table ? "-" : NULL, write_table},
+        {result->sweep ? NULL : options->json, write_json},
+        {result->sweep ? NULL : options->csv, write_csv},
+        {options->trace, write_trace},
+        {options->table ? "-" : NULL, write_table},
         {options->script, write_script},
     };
     bool fine = true;

@@ -16,6 +16,7 @@
 
 /* False, with a message each, when any of them could not be written; the others are written all the same. */
 bool outputs_write_run(const struct options *options, const struct prediction *prediction, struct diagnostics *diag);
+/* Its table and plots; the files of a sweep are written while it runs. */
 bool outputs_write_sweep(const struct options *options, const json_t *sweep, struct diagnostics *diag);
 bool outputs_write_comparison(const struct options *options, const struct comparison *comparison,
                               struct diagnostics *diag);

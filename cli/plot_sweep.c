@@ -231,8 +231,10 @@ static char *make_answer(const json_t *sweep, size_t n_ran)
     for (size_t i = 0; i < json_array_size(keys); i++)
         one_question = one_question && !sweep_is_question(json_string_value(json_array_get(keys, i)));
     const json_t *best = NULL;
+    bool *is_best = sweep_find_best(sweep);
     for (size_t i = 0; i < n_points && !best; i++)
-        best = sweep_is_best(sweep, i) ? json_array_get(points, i) : NULL;
+        best = is_best[i] ? json_array_get(points, i) : NULL;
+    free(is_best);
     if (!one_question || !best)
         return counts;
     double best_seconds = sweep_number(sweep_step(best), "seconds");

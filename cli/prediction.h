@@ -26,6 +26,7 @@ struct question {
     bool no_fold;                /* every rank is simulated */
     struct diagnostics *lenient; /* see schedule_init; NULL: strict */
     bool spares_interval;        /* the step's time alone is wanted, not how far it may be off */
+    struct input_cache *cache;   /* of files that were read (cli/input_cache.h); NULL: all are read */
     void (*progress)(void *context, double share);
     void *progress_context;
 };

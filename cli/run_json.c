@@ -205,6 +205,25 @@ json_t *run_to_json(const struct prediction *prediction)
     return json;
 }
 
+json_t *run_to_json_summary(const struct prediction *prediction, bool common)
+{
+    const struct report *report = &prediction->report;
+    json_t *json = json_object(), *links = json_array();
+    json_set_count(json, "n_ranks", report->n_ranks);
+    if (common) {
+        json_object_set_new(json, "topology", topology_to_json(prediction));
+        json_object_set_new(json, "experiment", experiment_to_json(prediction));
+    } else {
+        const json_int_t cp = prediction->placement.cp;
+        json_object_set_new(json, "experiment", json_pack("{s:{s:I}}", "parallel", "cp", cp));
+    }
+    json_object_set_new(json, "step", step_to_json(report, false));
+    for (uint32_t i = 0; i < report->n_links; i++)
+        json_array_append_new(links, link_to_json(&report->links[i]));
+    json_object_set_new(json, "links", links);
+    return json;
+}
+
 bool json_print(const json_t *json, FILE *stream)
 {
     if (json_dumpf(json, stream, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) != 0)

@@ -1,17 +1,15 @@
-/* sweep.h - many predictions: the cross product of swept keys, one process a point.
+/* sweep.h - the points of a sweep: the cross product of swept keys, the first key varying slowest.
  *
- * SimGrid runs one simulation a process, so every point is a forked child that reads the files anew and hands its run
- * back as JSON through a pipe. Nothing of one point can leak into another, and the result is the same bytes whatever
- * the number of processes: cpsim.sweep/1, points in order, the first key varying slowest:
+ * A sweep's result is the same bytes whoever does the points and in whatever order (sweep_run.h): cpsim.sweep/1,
  *
  *   { schema, cpsim_version, command, keys: [...], points: [ { set: {key: value}, run: {...} }, ... ] }
  *
- * A point that has no run has "error": [lines] instead.
+ * A point that has no run has "error": [lines] instead, and "failed": true unless it was refused as bad input. With
+ * --points summary there is "runs": "summary" behind the command, and a run holds its step, links and number of ranks
+ * only. A sweep that was stopped has "complete": false behind its points.
  */
 #ifndef CPSIM_CLI_SWEEP_H
 #define CPSIM_CLI_SWEEP_H
-
-#include <jansson.h>
 
 #include "cli/prediction.h"
 #include "models/base/diagnostics.h"
@@ -29,7 +27,7 @@ struct sweep {
     const char *const *texts; /* as typed */
 };
 
-#define SWEEP_POINTS_MAX 100000
+#define SWEEP_POINTS_MAX 1000000
 
 /* Reads arguments of the form section.key=v1,v2,... (or v1;v2;...). False with every problem in `diag`. */
 bool sweep_init(struct sweep *sweep, const char *const *texts, size_t n_texts, const struct question *base,
@@ -38,18 +36,5 @@ void sweep_fini(struct sweep *sweep);
 
 /* The value of key `key` at point `point`. */
 const char *sweep_value(const struct sweep *sweep, size_t point, size_t key);
-
-struct sweep_result {
-    json_t *json;         /* NULL when a signal ended it */
-    size_t done, refused; /* points that ran; that bad input kept from running */
-    size_t failed;        /* that failed, or whose process died */
-    int signal;           /* SIGINT or SIGTERM when one of them ended the sweep */
-};
-
-/* Runs all points, `jobs` at a time. `errors` gets the lines of points that have no run, `notes` the keys that had no
- * effect at some points; a key without effect at every point is an error, and then `result->done` is 0. */
-void sweep_run(const struct sweep *sweep, const struct question *base, uint32_t jobs, struct sweep_result *result,
-               struct diagnostics *notes, struct diagnostics *errors);
-void sweep_result_fini(struct sweep_result *result);
 
 #endif

@@ -22,8 +22,8 @@ double sweep_number(const json_t *object, const char *key);
 /* Whether another value of `key` asks another question. */
 bool sweep_is_question(const char *key);
 
-/* Whether two points agree in all of `keys` that `matters`. */
-bool sweep_points_agree(const json_t *keys, const json_t *a, const json_t *b, bool (*matters)(const char *key));
+/* For each point the number of the first point that agrees with it in all keys that `matters`; the caller frees it. */
+size_t *sweep_first_alike(const json_t *sweep, bool (*matters)(const char *key));
 
 /* Names of link classes, in the order in which they come up. */
 #define SWEEP_CLASSES_MAX 6
@@ -38,7 +38,7 @@ void sweep_add_classes(struct sweep_classes *classes, const json_t *run);
 /* Bytes that the links of a class carried, over the number of ranks. */
 double sweep_class_bytes_per_rank(const json_t *run, const char *class);
 
-/* Whether the point at `index` is the best of its question; of equally fast ones the first is. */
-bool sweep_is_best(const json_t *sweep, size_t index);
+/* For each point whether it is the best of its question; of equally fast ones the first is. The caller frees it. */
+bool *sweep_find_best(const json_t *sweep);
 
 #endif

@@ -9,6 +9,7 @@
 #include "cli/sweep_json.h"
 #include "cli/text_table.h"
 #include "cli/writers.h"
+#include "models/base/memory.h"
 
 /* The degree of context parallelism of a point that ran. */
 static double cp_of(const json_t *point)
@@ -25,18 +26,22 @@ static bool is_not_cp(const char *key)
     return strcmp(key, sweep_cp_key) != 0;
 }
 
-/* The point with the smallest cp that ran, of those that differ from `point` in cp only. */
-static const json_t *baseline(const json_t *sweep, const json_t *point)
+/* For each point the one with the smallest cp that ran, of those that differ from it in cp only; itself if none ran. */
+static size_t *find_baselines(const json_t *sweep)
 {
-    const json_t *keys = json_object_get(sweep, "keys"), *least = point;
-    size_t i;
-    json_t *other;
-    json_array_foreach(json_object_get(sweep, "points"), i, other)
-    {
-        if (sweep_step(other) && sweep_points_agree(keys, point, other, is_not_cp) && cp_of(other) < cp_of(least))
-            least = other;
+    const json_t *points = json_object_get(sweep, "points");
+    size_t count = json_array_size(points), *first = sweep_first_alike(sweep, is_not_cp);
+    size_t *least = memory_zeroed(count, sizeof *least); /* of the points alike with this first one; 1 above */
+    for (size_t i = 0; i < count; i++) {
+        const json_t *point = json_array_get(points, i);
+        size_t *rival = &least[first[i]];
+        if (sweep_step(point) && (*rival == 0 || cp_of(point) < cp_of(json_array_get(points, *rival - 1))))
+            *rival = i + 1;
     }
-    return least;
+    for (size_t i = 0; i < count; i++)
+        first[i] = least[first[i]] ? least[first[i]] - 1 : i;
+    free(least);
+    return first;
 }
 
 struct columns {
@@ -103,11 +108,18 @@ void sweep_table_add_settings(struct text_table *table, const json_t *sweep, con
     }
 }
 
-static void add_point(struct text_table *table, const json_t *sweep, size_t index, const struct columns *columns)
+/* What a row needs to know of the whole. */
+struct standing {
+    bool best;
+    const json_t *baseline;
+};
+
+static void add_point(struct text_table *table, const json_t *sweep, size_t index, const struct standing *standing,
+                      const struct columns *columns)
 {
     const json_t *point = json_array_get(json_object_get(sweep, "points"), index), *step = sweep_step(point);
     sweep_table_add_settings(table, sweep, point);
-    text_table_cell(table, "%s", sweep_is_best(sweep, index) ? "*" : "");
+    text_table_cell(table, "%s", standing->best ? "*" : "");
     if (!step) {
         text_table_cell(table, "no run");
         text_table_end_row(table);
@@ -122,7 +134,7 @@ static void add_point(struct text_table *table, const json_t *sweep, size_t inde
     text_table_cell(table, "%.1f", 100 * sweep_number(step, "overlap_efficiency"));
     text_table_cell(table, "%.3f", sweep_number(step, "imbalance"));
     if (columns->speedup) {
-        const json_t *base = baseline(sweep, point);
+        const json_t *base = standing->baseline;
         double speedup = seconds > 0 ? sweep_number(sweep_step(base), "seconds") / seconds : 1;
         text_table_cell(table, "%s", text_of_number(speedup).text);
         text_table_cell(table, "%.1f", 100 * speedup * cp_of(base) / cp_of(point));
@@ -150,8 +162,14 @@ bool sweep_table_write(const json_t *sweep, FILE *stream)
     struct text_table table;
     text_table_init(&table);
     add_headers(&table, json_object_get(sweep, "keys"), &columns);
-    for (size_t i = 0; i < json_array_size(points); i++)
-        add_point(&table, sweep, i, &columns);
+    bool *best = sweep_find_best(sweep);
+    size_t *baselines = find_baselines(sweep);
+    for (size_t i = 0; i < json_array_size(points); i++) {
+        const struct standing standing = {best[i], json_array_get(points, baselines[i])};
+        add_point(&table, sweep, i, &standing, &columns);
+    }
+    free(best);
+    free(baselines);
     text_table_print(&table, stream);
     text_table_fini(&table);
     fputs("* the fastest that fits\n", stream);

@@ -1,17 +1,8 @@
-/* worker_pool.h - independent tasks, each in a forked process of its own, so many at a time. */
+/* worker_pool.h - independent tasks, each in a forked process of its own, so many at a time: all results at the end. */
 #ifndef CPSIM_CLI_WORKER_POOL_H
 #define CPSIM_CLI_WORKER_POOL_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-struct worker_result {
-    char *text; /* what the task wrote; the caller frees it */
-    size_t size;
-    int wait_status; /* as of waitpid(); -1: the process could not be started, `start_errno` says why */
-    int start_errno;
-};
+#include "cli/workers.h"
 
 struct worker_pool {
     size_t n_tasks;

@@ -14,6 +14,8 @@
 
 /* The run as schema cpsim.run/1; the caller owns the reference. */
 json_t *run_to_json(const struct prediction *prediction);
+/* Its step, links and number of ranks, and cp of its experiment; with `common` all of experiment and topology. */
+json_t *run_to_json_summary(const struct prediction *prediction, bool common);
 /* Adds every operation of every rank to the run: "operations", an array of {rank, group, op, kind, stream, phase,
  * begin, end (seconds), and of messages move, peer, bytes, traffic, of attention pairs}. */
 void run_json_add_operations(json_t *run, const struct prediction *prediction);
@@ -24,10 +26,12 @@ bool json_print(const json_t *json, FILE *stream);
  * ranks; with `details` everything, steps too. */
 bool table_write(const struct prediction *prediction, bool details, FILE *stream);
 
-/* One row per rank (csv_write_run), or per point of a cpsim.sweep/1 (csv_write_sweep: swept keys, then the step's
- * numbers, then what kept it from running). */
+/* One row per rank. */
 bool csv_write_run(const struct prediction *prediction, FILE *stream);
-bool csv_write_sweep(const json_t *sweep, FILE *stream);
+/* The header of a sweep, and the row of a point of cpsim.sweep/1: swept keys, then the step's numbers, then what kept
+ * it from running. */
+void csv_write_sweep_head(const char *const *keys, size_t n_keys, FILE *stream);
+void csv_write_sweep_point(const json_t *point, FILE *stream);
 /* One field, quoted where it must be. */
 void csv_write_text(const char *text, FILE *stream);
 

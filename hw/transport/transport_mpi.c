@@ -20,8 +20,7 @@
 
 #define CLOSE_SECONDS 5
 
-/* SimGrid has functions of the same names, for simulated programs; a program linked in the wrong order gets those. */
-static bool is_simulated(void)
+bool mpi_is_simulated(void)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length;
@@ -54,7 +53,7 @@ static bool open_mpi(uint32_t ranks, const uint32_t *place_of_rank, struct trans
 {
     int initialised, thread_level, size, rank;
     *n_ends = *first_rank = 0;
-    if (is_simulated())
+    if (mpi_is_simulated())
         return diagnostics_add(diag, "this program was linked with SimGrid's MPI in place of the real one");
     MPI_Initialized(&initialised);
     if (!initialised)
@@ -94,7 +93,7 @@ static bool all_have_come(void)
 static void close_mpi(struct transport **ends, uint32_t n_ends)
 {
     int initialised = 0, finalised = 0;
-    if (!is_simulated()) {
+    if (!mpi_is_simulated()) {
         MPI_Initialized(&initialised);
         MPI_Finalized(&finalised);
     }

@@ -39,6 +39,9 @@ struct transport {
     const char *failure; /* heard or said, or NULL */
 };
 
+/* SimGrid has functions of the same names, for simulated programs; a program linked in the wrong order gets those. */
+bool mpi_is_simulated(void);
+
 int mpi_take_request(struct transport *end, struct mpi_request request);
 
 int mpi_open_team(struct transport *end, enum stream stream, const uint32_t *members, uint32_t n_members);

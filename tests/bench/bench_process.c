@@ -23,6 +23,11 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
+static double seconds_of(struct timeval time)
+{
+    return (double)time.tv_sec + 1e-6 * (double)time.tv_usec;
+}
+
 static void become(char *const *argv, int output)
 {
     struct rlimit memory = {MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES};
@@ -37,7 +42,7 @@ static void become(char *const *argv, int output)
 /* Waits until `child` has ended, or `seconds` have passed; then it is killed. */
 static struct usage wait_for(pid_t child, double seconds)
 {
-    struct usage usage = {ENDED_WELL, 0, 0, ""};
+    struct usage usage = {.ending = ENDED_WELL};
     double begin = now();
     int fd = pidfd_open(child, 0);
     struct pollfd ended = {.fd = fd, .events = POLLIN};
@@ -51,6 +56,7 @@ static struct usage wait_for(pid_t child, double seconds)
     struct rusage resources = {0};
     wait4(child, &status, 0, &resources);
     usage.wall_seconds = now() - begin;
+    usage.processor_seconds = seconds_of(resources.ru_utime) + seconds_of(resources.ru_stime);
     usage.peak_mib = (double)resources.ru_maxrss / 1024;
     if (usage.ending != OUT_OF_TIME && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
         usage.ending = ENDED_BADLY;
@@ -65,7 +71,7 @@ struct usage process_run(char *const *argv, double seconds)
     if (child == 0)
         become(argv, output);
     if (child < 0 || output < 0)
-        return (struct usage){ENDED_BADLY, 0, 0, ""};
+        return (struct usage){.ending = ENDED_BADLY};
     setpgid(child, child); /* as the child does: whoever is first */
     struct usage usage = wait_for(child, seconds);
     if (pread(output, usage.output, sizeof usage.output - 1, 0) < 0)

@@ -6,7 +6,7 @@ enum ending { ENDED_WELL, ENDED_BADLY, OUT_OF_TIME };
 
 struct usage {
     enum ending ending;
-    double wall_seconds;
+    double wall_seconds, processor_seconds;
     double peak_mib;    /* of the command itself, not of processes that it started */
     char output[16384]; /* the beginning of what it wrote to standard output */
 };

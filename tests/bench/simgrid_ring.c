@@ -16,9 +16,9 @@
  * as much at 1,024: SimGrid keeps the transfers between hosts that are in flight in one list, through which it walks at
  * the end of each (as it does for sends that nobody waits for, sg_comm_detach). Between mailboxes it does not.
  *
- * Also tried, at 1,024 ranks: computing by sg_actor_execute instead of sleeping, half as much again; C++ activities that
- * start one another without actors (Comm::sendto_init, Activity::on_completion), slower than either, with that list
- * again; a star zone (routing = Cluster), contexts/factory boost, stacks of 16 KiB, cpu/optim: no difference.
+ * Also tried, at 1,024 ranks: computing by sg_actor_execute instead of sleeping, half as much again; C++ activities
+ * that start one another without actors (Comm::sendto_init, Activity::on_completion), slower than either, with that
+ * list again; a star zone (routing = Cluster), contexts/factory boost, stacks of 16 KiB, cpu/optim: no difference.
  * network/optim = Full gains a tenth here, where all is in step, and loses where it is not; cpsim does not use it, so
  * this does not.
  */

@@ -1,9 +1,6 @@
-/* How links are shared, against a small program of this file's own and against sums done by hand.
- *
- * The program is progressive filling, the definition of max-min fairness: all flows grow alike until a link is full;
- * its flows keep what they have, the others grow on, until each flow has met a full link. When a flow has ended, shares
- * are found anew. It knows clusters by its own routes; nothing of cpsim's is in it. Latencies are zero and all messages
- * are posted together, so that all flows begin at once.
+/* How links are shared, against progressive filling (max_min_flows.h) and against sums done by hand. The flows' ways
+ * are found here, by the topology's rules in words; nothing of cpsim's is in what is expected. Latencies are zero and
+ * all messages are posted together, so that all flows begin at once.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,112 +10,10 @@
 #include <cmocka.h>
 // clang-format on
 
-#include <math.h>
-
+#include "tests/sim/max_min_flows.h"
 #include "tests/sim/scene.h"
 
 #define EXACT 1e-9
-#define RANKS_MAX 32
-#define FLOWS_MAX 1024
-#define LINKS_MAX 1024
-#define HOPS_MAX 16
-
-/* ---- flows over links ---- */
-
-struct flow {
-    uint32_t from, to;
-    uint64_t bytes;
-    uint32_t links[HOPS_MAX], n_links;
-    double left, rate, end;
-};
-
-struct network {
-    double bytes_per_s[LINKS_MAX]; /* of a link; 0: there is none of this number */
-    struct flow flows[FLOWS_MAX];
-    uint32_t n_flows;
-};
-
-static bool crosses(const struct flow *flow, uint32_t link)
-{
-    for (uint32_t i = 0; i < flow->n_links; i++) {
-        if (flow->links[i] == link)
-            return true;
-    }
-    return false;
-}
-
-/* The link that is full first when all growing flows (rate < 0) of every link grow alike, and what each then has:
- * infinite when none grows. */
-static double first_full(const struct network *network, uint32_t *full)
-{
-    static double left[LINKS_MAX];
-    static uint32_t growing[LINKS_MAX];
-    double least = HUGE_VAL;
-    for (uint32_t link = 0; link < LINKS_MAX; link++) {
-        left[link] = network->bytes_per_s[link];
-        growing[link] = 0;
-    }
-    for (uint32_t f = 0; f < network->n_flows; f++) {
-        const struct flow *flow = &network->flows[f];
-        for (uint32_t i = 0; flow->left > 0 && i < flow->n_links; i++) {
-            growing[flow->links[i]] += flow->rate < 0;
-            left[flow->links[i]] -= fmax(0, flow->rate);
-        }
-    }
-    for (uint32_t link = 0; link < LINKS_MAX; link++) {
-        if (growing[link] == 0 || left[link] / growing[link] >= least)
-            continue;
-        least = left[link] / growing[link];
-        *full = link;
-    }
-    return least;
-}
-
-static void fill(struct network *network)
-{
-    for (uint32_t f = 0; f < network->n_flows; f++)
-        network->flows[f].rate = -1;
-    for (;;) {
-        uint32_t full = 0;
-        double least = first_full(network, &full);
-        if (isinf(least))
-            return;
-        for (uint32_t f = 0; f < network->n_flows; f++) {
-            struct flow *flow = &network->flows[f];
-            if (flow->left > 0 && flow->rate < 0 && crosses(flow, full))
-                flow->rate = least;
-        }
-    }
-}
-
-/* Finds when each flow ends. Those that end within a billionth of each other end together. */
-static void run_network(struct network *network)
-{
-    double now = 0;
-    for (uint32_t f = 0; f < network->n_flows; f++)
-        network->flows[f].left = (double)network->flows[f].bytes;
-    for (;;) {
-        fill(network);
-        double next = HUGE_VAL;
-        for (uint32_t f = 0; f < network->n_flows; f++) {
-            if (network->flows[f].left > 0)
-                next = fmin(next, network->flows[f].left / network->flows[f].rate);
-        }
-        if (isinf(next))
-            return;
-        now += next;
-        for (uint32_t f = 0; f < network->n_flows; f++) {
-            struct flow *flow = &network->flows[f];
-            if (flow->left <= 0)
-                continue;
-            flow->left -= flow->rate * next;
-            if (flow->left > 1e-9 * (double)flow->bytes)
-                continue;
-            flow->left = 0;
-            flow->end = now;
-        }
-    }
-}
 
 /* ---- clusters ---- */
 
@@ -138,7 +33,7 @@ static uint32_t size_of(const struct cluster *cluster)
     return cluster->width * cluster->height;
 }
 
-static void cross(struct network *network, struct flow *flow, uint32_t link, uint32_t bandwidth)
+static void cross(struct flow_network *network, struct flow *flow, uint32_t link, uint32_t bandwidth)
 {
     assert_true(link < LINKS_MAX && flow->n_links < HOPS_MAX);
     network->bytes_per_s[link] = 1e9 * bandwidth;
@@ -146,7 +41,7 @@ static void cross(struct network *network, struct flow *flow, uint32_t link, uin
 }
 
 /* Ports `first`.. of a switch, two links each; of half duplex both are the same. */
-static void cross_switch(struct network *network, const struct cluster *cluster, struct flow *flow, uint32_t first,
+static void cross_switch(struct flow_network *network, const struct cluster *cluster, struct flow *flow, uint32_t first,
                          uint32_t from, uint32_t to, uint32_t bandwidth)
 {
     cross(network, flow, first + 2 * from, bandwidth);
@@ -154,7 +49,7 @@ static void cross_switch(struct network *network, const struct cluster *cluster,
 }
 
 /* Along a ring of `length` from `at` to `to`, the shorter way, ties upwards; its cables are first, first + step, ... */
-static void cross_ring(struct network *network, const struct cluster *cluster, struct flow *flow, uint32_t first,
+static void cross_ring(struct flow_network *network, const struct cluster *cluster, struct flow *flow, uint32_t first,
                        uint32_t step, uint32_t length, uint32_t at, uint32_t to)
 {
     uint32_t ahead = (to + length - at) % length;
@@ -166,7 +61,7 @@ static void cross_ring(struct network *network, const struct cluster *cluster, s
     }
 }
 
-static void find_way(struct network *network, const struct cluster *cluster, struct flow *flow)
+static void find_way(struct flow_network *network, const struct cluster *cluster, struct flow *flow)
 {
     uint32_t from = flow->from, to = flow->to, width = cluster->width, ranks = size_of(cluster);
     bool far = from / width != to / width;
@@ -229,7 +124,7 @@ static void describe(const struct cluster *cluster, char *text, size_t size)
 
 struct trial {
     struct cluster cluster;
-    struct network network;
+    struct flow_network network;
 };
 
 static void trial_init(struct trial *trial, struct cluster cluster)
@@ -274,7 +169,7 @@ static void run_engine(const struct trial *trial, const struct engine_ops *engin
     char topology[600];
     struct scene scene;
     struct outcome outcome;
-    const struct network *network = &trial->network;
+    const struct flow_network *network = &trial->network;
     describe(&trial->cluster, topology, sizeof topology);
     scene_init(&scene, topology, size_of(&trial->cluster), 1);
     for (uint32_t r = 0; r < scene.ranks; r++)

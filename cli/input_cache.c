@@ -1,0 +1,157 @@
+/* input_cache.c - a few readings of each kind; the one that was made first gives way. */
+#include "cli/input_cache.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/base/memory.h"
+
+#define READINGS_MAX 64
+
+/* Of one kind of file: `size` bytes each, made and freed in turn. */
+struct shelf {
+    size_t size;
+    void (*fini)(void *reading);
+    char *keys[READINGS_MAX];
+    void *readings[READINGS_MAX];
+    size_t next;
+};
+
+#define PATHS_MAX 4
+
+struct found_path {
+    char *folder, *name, *path;
+};
+
+struct input_cache {
+    struct shelf experiments, topologies, devices;
+    struct found_path paths[PATHS_MAX];
+    size_t n_paths;
+};
+
+static void fini_experiment(void *reading)
+{
+    experiment_fini(reading);
+}
+
+static void fini_topology(void *reading)
+{
+    topology_fini(reading);
+}
+
+static void fini_device(void *reading)
+{
+    device_fini(reading);
+}
+
+struct input_cache *input_cache_create(void)
+{
+    struct input_cache *cache = memory_zeroed(1, sizeof *cache);
+    cache->experiments = (struct shelf){.size = sizeof(struct experiment), .fini = fini_experiment};
+    cache->topologies = (struct shelf){.size = sizeof(struct topology), .fini = fini_topology};
+    cache->devices = (struct shelf){.size = sizeof(struct device), .fini = fini_device};
+    return cache;
+}
+
+static void clear(struct shelf *shelf, size_t place)
+{
+    if (!shelf->keys[place])
+        return;
+    shelf->fini(shelf->readings[place]);
+    free(shelf->readings[place]);
+    free(shelf->keys[place]);
+    shelf->keys[place] = NULL;
+}
+
+void input_cache_destroy(struct input_cache *cache)
+{
+    for (size_t i = 0; cache && i < READINGS_MAX; i++) {
+        clear(&cache->experiments, i);
+        clear(&cache->topologies, i);
+        clear(&cache->devices, i);
+    }
+    for (size_t i = 0; cache && i < cache->n_paths; i++) {
+        free(cache->paths[i].folder);
+        free(cache->paths[i].name);
+        free(cache->paths[i].path);
+    }
+    free(cache);
+}
+
+const char *input_cache_find_path(const struct input_cache *cache, const char *folder, const char *name)
+{
+    for (size_t i = 0; i < cache->n_paths; i++)
+        if (strcmp(cache->paths[i].folder, folder) == 0 && strcmp(cache->paths[i].name, name) == 0)
+            return cache->paths[i].path;
+    return NULL;
+}
+
+void input_cache_keep_path(struct input_cache *cache, const char *folder, const char *name, const char *path)
+{
+    if (cache->n_paths < PATHS_MAX)
+        cache->paths[cache->n_paths++] = (struct found_path){memory_text(folder), memory_text(name), memory_text(path)};
+}
+
+char *input_cache_key(const char *path, const char *const *overrides, size_t n_overrides)
+{
+    size_t size = strlen(path) + 1;
+    for (size_t i = 0; i < n_overrides; i++)
+        size += strlen(overrides[i]) + 1;
+    char *key = memory_zeroed(size, 1), *end = stpcpy(key, path);
+    for (size_t i = 0; i < n_overrides; i++) {
+        *end++ = '\n'; /* which no value contains that a file could have */
+        end = stpcpy(end, overrides[i]);
+    }
+    return key;
+}
+
+static bool find(const struct shelf *shelf, const char *key, void *reading)
+{
+    for (size_t i = 0; i < READINGS_MAX && shelf->keys[i]; i++) {
+        if (strcmp(shelf->keys[i], key) == 0) {
+            memcpy(reading, shelf->readings[i], shelf->size);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void keep(struct shelf *shelf, const char *key, const void *reading)
+{
+    size_t place = shelf->next++ % READINGS_MAX;
+    clear(shelf, place);
+    shelf->keys[place] = memory_text(key);
+    shelf->readings[place] = memory_zeroed(1, shelf->size);
+    memcpy(shelf->readings[place], reading, shelf->size);
+}
+
+bool input_cache_find_experiment(const struct input_cache *cache, const char *key, struct experiment *experiment)
+{
+    return find(&cache->experiments, key, experiment);
+}
+
+bool input_cache_find_topology(const struct input_cache *cache, const char *key, struct topology *topology)
+{
+    return find(&cache->topologies, key, topology);
+}
+
+bool input_cache_find_device(const struct input_cache *cache, const char *key, struct device *device)
+{
+    return find(&cache->devices, key, device);
+}
+
+void input_cache_keep_experiment(struct input_cache *cache, const char *key, const struct experiment *experiment)
+{
+    keep(&cache->experiments, key, experiment);
+}
+
+void input_cache_keep_topology(struct input_cache *cache, const char *key, const struct topology *topology)
+{
+    keep(&cache->topologies, key, topology);
+}
+
+void input_cache_keep_device(struct input_cache *cache, const char *key, const struct device *device)
+{
+    keep(&cache->devices, key, device);
+}

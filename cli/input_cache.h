@@ -1,0 +1,38 @@
+/* input_cache.h - files that were read, kept for the next prediction of this process that reads them the same.
+ *
+ * Points of a sweep mostly differ in one file's overrides, and reading files takes longer than predicting a few ranks.
+ * What is read does not change afterwards, so a prediction may use what another has read: it borrows a copy of the
+ * struct, whose pointers lead to what the cache owns. Only files without problems are kept. A file that changes while
+ * the cache lives is not read again.
+ */
+#ifndef CPSIM_CLI_INPUT_CACHE_H
+#define CPSIM_CLI_INPUT_CACHE_H
+
+#include "models/input/device.h"
+#include "models/input/experiment.h"
+#include "models/input/topology.h"
+
+struct input_cache;
+
+struct input_cache *input_cache_create(void);
+/* NULL is fine. */
+void input_cache_destroy(struct input_cache *cache);
+
+/* What tells readings of a kind of file apart; the caller frees it. */
+char *input_cache_key(const char *path, const char *const *overrides, size_t n_overrides);
+
+/* The path that was found for a name in a folder of shipped files; NULL when none is kept. The cache owns it. */
+const char *input_cache_find_path(const struct input_cache *cache, const char *folder, const char *name);
+void input_cache_keep_path(struct input_cache *cache, const char *folder, const char *name, const char *path);
+
+/* Fills in what is kept under `key`; false when nothing is. */
+bool input_cache_find_experiment(const struct input_cache *cache, const char *key, struct experiment *experiment);
+bool input_cache_find_topology(const struct input_cache *cache, const char *key, struct topology *topology);
+bool input_cache_find_device(const struct input_cache *cache, const char *key, struct device *device);
+
+/* Takes over what was read, which its reader may go on using until the next one of its kind is kept. */
+void input_cache_keep_experiment(struct input_cache *cache, const char *key, const struct experiment *experiment);
+void input_cache_keep_topology(struct input_cache *cache, const char *key, const struct topology *topology);
+void input_cache_keep_device(struct input_cache *cache, const char *key, const struct device *device);
+
+#endif

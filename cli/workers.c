@@ -1,0 +1,404 @@
+/* workers.c - fork, a socket to each process, poll.
+ *
+ * A task goes to a worker as its number; its result comes back as a header and so many bytes. A worker is given a few
+ * tasks in advance, as many as it does in a moment, so that short ones do not wait for this process and long ones are
+ * not kept from a worker that has nothing to do. Results of one worker come in the order of its tasks, so the first
+ * task that it holds is the one that it is at.
+ *
+ * The parent only waits: for bytes from a worker, for the end of its socket, or for SIGINT and SIGTERM, which it takes
+ * through a descriptor, so that no signal handler and no global state is needed. A worker whose parent dies is killed.
+ */
+#include "cli/workers.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "models/base/memory.h"
+
+#define MOMENT_SECONDS 0.02
+#define HELD_MAX 64
+#define DEATHS_MAX 2 /* of workers at one task */
+#define READ_BYTES (1 << 18)
+
+struct task {
+    size_t number;
+    unsigned deaths;
+};
+
+struct result_header {
+    uint64_t task, size;
+    double seconds;
+};
+
+struct worker {
+    pid_t pid;
+    int fd;
+    struct task held[HELD_MAX]; /* the first is the one it is at */
+    size_t n_held;
+    bool used;   /* does not get another task */
+    char *bytes; /* of results that have not come whole */
+    size_t n_bytes, capacity;
+};
+
+struct workers {
+    struct workers_settings settings;
+    struct worker *workers; /* `running` of them */
+    size_t running;
+    struct task *queue; /* a ring: `queued` of `queue_capacity`, from `queue_first` on */
+    size_t queued, queue_first, queue_capacity;
+    size_t held;         /* by all workers */
+    double task_seconds; /* a running mean; below 0: nothing known */
+    struct pollfd *polled;
+    int signal_fd;
+    sigset_t signals_before;
+};
+
+static double now_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- in the worker ---- */
+
+static bool read_all(int fd, void *bytes, size_t size)
+{
+    for (char *at = bytes; size > 0;) {
+        ssize_t length = read(fd, at, size);
+        if (length < 0 && errno == EINTR)
+            continue;
+        if (length <= 0)
+            return false;
+        at += length;
+        size -= (size_t)length;
+    }
+    return true;
+}
+
+static bool send_all(int fd, const void *bytes, size_t size)
+{
+    for (const char *at = bytes; size > 0;) {
+        ssize_t length = send(fd, at, size, MSG_NOSIGNAL);
+        if (length < 0 && errno == EINTR)
+            continue;
+        if (length < 0)
+            return false;
+        at += length;
+        size -= (size_t)length;
+    }
+    return true;
+}
+
+static bool do_task(const struct workers_settings *settings, size_t task, int fd)
+{
+    char *text = NULL;
+    size_t size = 0;
+    const struct result_header blank = {0};
+    FILE *stream = open_memstream(&text, &size);
+    if (!stream)
+        return false;
+    double begin = now_seconds();
+    fwrite(&blank, sizeof blank, 1, stream); /* room for the header, so that all of it goes out in one piece */
+    settings->work(settings->context, task, stream);
+    bool fine = fclose(stream) == 0;
+    if (fine) {
+        struct result_header header = {task, size - sizeof header, now_seconds() - begin};
+        memcpy(text, &header, sizeof header);
+        fine = send_all(fd, text, size);
+    }
+    free(text);
+    return fine;
+}
+
+static _Noreturn void be_worker(const struct workers *workers, int fd)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGINT, SIG_IGN); /* typed at a terminal, it reaches the parent too, which ends its workers itself */
+    sigprocmask(SIG_SETMASK, &workers->signals_before, NULL);
+    uint64_t task;
+    bool fine = true;
+    while (fine && read_all(fd, &task, sizeof task)) {
+        fine = do_task(&workers->settings, (size_t)task, fd);
+        if (workers->settings.once)
+            break;
+    }
+    _exit(fine ? 0 : 1); /* not exit(): what the parent has buffered is the parent's to write */
+}
+
+/* ---- tasks that wait ---- */
+
+static void queue_push(struct workers *workers, struct task task, bool at_front)
+{
+    if (workers->queued == workers->queue_capacity) {
+        size_t capacity = workers->queue_capacity ? 2 * workers->queue_capacity : 64;
+        struct task *longer = memory_zeroed(capacity, sizeof *longer);
+        for (size_t i = 0; i < workers->queued; i++)
+            longer[i] = workers->queue[(workers->queue_first + i) % workers->queue_capacity];
+        free(workers->queue);
+        workers->queue = longer;
+        workers->queue_capacity = capacity;
+        workers->queue_first = 0;
+    }
+    size_t capacity = workers->queue_capacity;
+    if (at_front) {
+        workers->queue_first = (workers->queue_first + capacity - 1) % capacity;
+        workers->queue[workers->queue_first] = task;
+    } else {
+        workers->queue[(workers->queue_first + workers->queued) % capacity] = task;
+    }
+    workers->queued++;
+}
+
+static struct task queue_pop(struct workers *workers)
+{
+    struct task task = workers->queue[workers->queue_first];
+    workers->queue_first = (workers->queue_first + 1) % workers->queue_capacity;
+    workers->queued--;
+    return task;
+}
+
+/* Tasks that one worker may hold. */
+static size_t depth(const struct workers *workers)
+{
+    if (workers->settings.once || workers->task_seconds < 0)
+        return 1;
+    double tasks = workers->task_seconds > 0 ? MOMENT_SECONDS / workers->task_seconds : HELD_MAX;
+    return tasks < 1 ? 1 : tasks > HELD_MAX ? HELD_MAX : (size_t)tasks;
+}
+
+size_t workers_room(const struct workers *workers)
+{
+    size_t most = workers->settings.jobs * depth(workers), pending = workers_pending(workers);
+    return pending < most ? most - pending : 0;
+}
+
+size_t workers_pending(const struct workers *workers)
+{
+    return workers->queued + workers->held;
+}
+
+void workers_add(struct workers *workers, size_t task)
+{
+    queue_push(workers, (struct task){task, 0}, false);
+}
+
+/* ---- processes ---- */
+
+/* False when the system has no process or socket left. */
+static bool start_worker(struct workers *workers)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return false;
+    fflush(NULL); /* or the worker could write what is buffered once more */
+    pid_t pid = fork();
+    if (pid < 0) {
+        int why = errno;
+        close(ends[0]);
+        close(ends[1]);
+        errno = why;
+        return false;
+    }
+    if (pid == 0) {
+        close(ends[0]);
+        for (size_t i = 0; i < workers->running; i++)
+            close(workers->workers[i].fd);
+        be_worker(workers, ends[1]);
+    }
+    close(ends[1]);
+    workers->workers[workers->running++] = (struct worker){.pid = pid, .fd = ends[0]};
+    return true;
+}
+
+/* The worker that is to get the next task: the one that holds least; NULL if all have enough. */
+static struct worker *least_busy(struct workers *workers)
+{
+    struct worker *least = NULL;
+    size_t most = depth(workers);
+    for (size_t i = 0; i < workers->running; i++) {
+        struct worker *worker = &workers->workers[i];
+        if (!worker->used && worker->n_held < most && (!least || worker->n_held < least->n_held))
+            least = worker;
+    }
+    return least;
+}
+
+static void hand_over(struct workers *workers, struct worker *worker)
+{
+    struct task task = queue_pop(workers);
+    uint64_t number = task.number;
+    worker->held[worker->n_held++] = task;
+    worker->used = workers->settings.once;
+    workers->held++;
+    send_all(worker->fd, &number, sizeof number); /* if that fails, its socket ends: end_worker() sees to the task */
+}
+
+/* With none running, a task that no process can be started for is given up: waiting would not help. */
+static void give_up(struct workers *workers, int why)
+{
+    struct worker_result result = {.wait_status = -1, .start_errno = why};
+    workers->settings.take(workers->settings.taker, queue_pop(workers).number, &result);
+}
+
+static void hand_out(struct workers *workers)
+{
+    while (workers->queued > 0) {
+        struct worker *worker = least_busy(workers);
+        if ((!worker || worker->n_held > 0) && workers->running < workers->settings.jobs) {
+            if (start_worker(workers))
+                worker = &workers->workers[workers->running - 1];
+            else if (workers->running == 0) {
+                give_up(workers, errno);
+                continue;
+            }
+        }
+        if (!worker)
+            return;
+        hand_over(workers, worker);
+    }
+}
+
+static int wait_for(pid_t pid)
+{
+    int status = -1;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status;
+}
+
+/* The socket has ended, and with it the worker: what it held goes to others. */
+static void end_worker(struct workers *workers, size_t index)
+{
+    struct worker worker = workers->workers[index];
+    close(worker.fd);
+    int status = wait_for(worker.pid);
+    free(worker.bytes);
+    workers->workers[index] = workers->workers[--workers->running];
+    workers->held -= worker.n_held;
+    for (size_t i = worker.n_held; i-- > 1;)
+        queue_push(workers, worker.held[i], true);
+    if (worker.n_held == 0)
+        return;
+    struct task task = worker.held[0];
+    if (++task.deaths < DEATHS_MAX) {
+        queue_push(workers, task, true);
+        return;
+    }
+    struct worker_result result = {.wait_status = status ? status : 1 << 8 /* as of _exit(1) */};
+    workers->settings.take(workers->settings.taker, task.number, &result);
+}
+
+/* ---- results ---- */
+
+static void take_result(struct workers *workers, struct worker *worker, const struct result_header *header,
+                        const char *text)
+{
+    struct worker_result result = {
+        .text = memory_zeroed(header->size + 1, 1), .size = (size_t)header->size, .seconds = header->seconds};
+    memcpy(result.text, text, result.size);
+    double weight = workers->task_seconds < 0 ? 1 : 0.2;
+    workers->task_seconds += weight * (header->seconds - workers->task_seconds);
+    memmove(worker->held, worker->held + 1, --worker->n_held * sizeof *worker->held);
+    workers->held--;
+    workers->settings.take(workers->settings.taker, (size_t)header->task, &result);
+}
+
+/* Takes every result that has come whole. */
+static void take_results(struct workers *workers, struct worker *worker)
+{
+    size_t at = 0;
+    struct result_header header;
+    while (worker->n_bytes - at >= sizeof header) {
+        memcpy(&header, worker->bytes + at, sizeof header);
+        if (worker->n_bytes - at - sizeof header < header.size)
+            break;
+        take_result(workers, worker, &header, worker->bytes + at + sizeof header);
+        at += sizeof header + (size_t)header.size;
+    }
+    worker->n_bytes -= at;
+    memmove(worker->bytes, worker->bytes + at, worker->n_bytes);
+}
+
+static void read_worker(struct workers *workers, size_t index)
+{
+    struct worker *worker = &workers->workers[index];
+    if (worker->capacity - worker->n_bytes < READ_BYTES) {
+        worker->capacity = 2 * worker->capacity + READ_BYTES;
+        worker->bytes = memory_resized(worker->bytes, worker->capacity, 1);
+    }
+    ssize_t length = read(worker->fd, worker->bytes + worker->n_bytes, worker->capacity - worker->n_bytes);
+    if (length < 0 && errno == EINTR)
+        return;
+    if (length <= 0) {
+        end_worker(workers, index);
+        return;
+    }
+    worker->n_bytes += (size_t)length;
+    take_results(workers, worker);
+}
+
+int workers_wait(struct workers *workers, int milliseconds)
+{
+    hand_out(workers);
+    struct pollfd *polled = workers->polled;
+    polled[0] = (struct pollfd){.fd = workers->signal_fd, .events = POLLIN};
+    for (size_t i = 0; i < workers->running; i++)
+        polled[i + 1] = (struct pollfd){.fd = workers->workers[i].fd, .events = POLLIN};
+    if (workers->running == 0 && milliseconds < 0)
+        milliseconds = 0; /* nothing would come */
+    if (poll(polled, (nfds_t)workers->running + 1, milliseconds) < 0)
+        return 0;
+    struct signalfd_siginfo info;
+    if ((polled[0].revents & POLLIN) && read(workers->signal_fd, &info, sizeof info) == sizeof info)
+        return (int)info.ssi_signo;
+    for (size_t i = workers->running; i-- > 0;) /* downwards: ending one moves the last into its place */
+        if (polled[i + 1].revents)
+            read_worker(workers, i);
+    return 0;
+}
+
+/* ---- all of it ---- */
+
+struct workers *workers_create(const struct workers_settings *settings)
+{
+    struct workers *workers = memory_zeroed(1, sizeof *workers);
+    workers->settings = *settings;
+    workers->task_seconds = -1;
+    workers->workers = memory_zeroed(settings->jobs, sizeof *workers->workers);
+    workers->polled = memory_zeroed((size_t)settings->jobs + 1, sizeof *workers->polled);
+    sigset_t ending;
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGINT);
+    sigaddset(&ending, SIGTERM);
+    sigprocmask(SIG_BLOCK, &ending, &workers->signals_before);
+    workers->signal_fd = signalfd(-1, &ending, SFD_CLOEXEC);
+    return workers;
+}
+
+void workers_destroy(struct workers *workers)
+{
+    for (size_t i = 0; i < workers->running; i++)
+        kill(workers->workers[i].pid, SIGKILL);
+    for (size_t i = 0; i < workers->running; i++) {
+        close(workers->workers[i].fd);
+        wait_for(workers->workers[i].pid);
+        free(workers->workers[i].bytes);
+    }
+    if (workers->signal_fd >= 0)
+        close(workers->signal_fd);
+    sigprocmask(SIG_SETMASK, &workers->signals_before, NULL);
+    free(workers->queue);
+    free(workers->polled);
+    free(workers->workers);
+    free(workers);
+}
