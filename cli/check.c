@@ -2,6 +2,7 @@
 #include "cli/check.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -61,9 +62,8 @@ static char *find_file(const char *name, struct diagnostics *diag)
 
 /* What is being checked, and what was found. */
 struct check {
-    const char *const *overrides;
-    size_t n_overrides;
-    FILE *stream;
+    const struct check_request *request;
+    struct check_result *result;
     struct diagnostics *diag;
     const char *topology, *experiment; /* as typed; of the last file of that kind */
     size_t n_topologies, n_experiments;
@@ -80,17 +80,23 @@ static bool check_experiment(struct check *check, const char *path, const char *
     return true;
 }
 
-static bool check_topology(struct check *check, const char *path, const char *const *overrides, size_t n_overrides,
-                           char *summary, size_t size)
+static bool check_topology(struct check *check, const char *name, const char *path, const char *const *overrides,
+                           size_t n_overrides, char *summary, size_t size)
 {
-    struct topology topology;
-    if (!topology_read(&topology, path, overrides, n_overrides, check->diag))
+    struct check_result *result = check->result;
+    struct checked_topology *checked = memory_zeroed(1, sizeof *checked);
+    if (!topology_read(&checked->topology, path, overrides, n_overrides, check->diag)) {
+        free(checked);
         return false;
-    summary_topology(&topology, summary, size);
-    char *device = topology_device_path(&topology, check->diag);
+    }
+    memory_grow(result->topologies, result->n_topologies, result->capacity);
+    result->topologies[result->n_topologies++] = checked;
+    summary_topology(&checked->topology, summary, size);
+    char *device = topology_device_path(&checked->topology, check->diag);
     bool fine = device != NULL;
     free(device);
-    topology_fini(&topology);
+    fine &= topology_report_make(&checked->report, &checked->topology, name, check->request->pairs,
+                                 check->request->n_pairs, check->diag);
     return fine;
 }
 
@@ -133,13 +139,26 @@ static bool check_bounds(struct check *check, const char *path, char *summary, s
     return true;
 }
 
+/* One line about a file, unless standard output belongs to something else. */
+static void say(const struct check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(const struct check *check, const char *format, ...)
+{
+    if (!check->request->stream)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(check->request->stream, format, arguments);
+    va_end(arguments);
+}
+
 static bool check_kind(struct check *check, const struct file_spec *kind, const char *name, const char *path)
 {
-    const char **mine = memory_zeroed(check->n_overrides, sizeof *mine);
+    const struct check_request *request = check->request;
+    const char **mine = memory_zeroed(request->n_overrides, sizeof *mine);
     size_t n_mine = 0;
-    for (size_t i = 0; i < check->n_overrides; i++)
-        if (key_table_owns_override(kind, check->overrides[i]))
-            mine[n_mine++] = check->overrides[i];
+    for (size_t i = 0; i < request->n_overrides; i++)
+        if (key_table_owns_override(kind, request->overrides[i]))
+            mine[n_mine++] = request->overrides[i];
     char summary[512] = "";
     bool fine;
     if (kind == &experiment_file) {
@@ -149,7 +168,7 @@ static bool check_kind(struct check *check, const struct file_spec *kind, const 
     } else if (kind == &topology_file) {
         check->topology = name;
         check->n_topologies++;
-        fine = check_topology(check, path, mine, n_mine, summary, sizeof summary);
+        fine = check_topology(check, name, path, mine, n_mine, summary, sizeof summary);
     } else if (kind == &device_file) {
         fine = check_device(check, path, summary, sizeof summary);
     } else if (kind == &implementation_file) {
@@ -160,7 +179,7 @@ static bool check_kind(struct check *check, const struct file_spec *kind, const 
         fine = check_transformer(check, path, summary, sizeof summary);
     }
     if (fine)
-        fprintf(check->stream, "%s: %s, ok: %s\n", name, kind->name, summary);
+        say(check, "%s: %s, ok: %s\n", name, kind->name, summary);
     free(mine);
     return fine;
 }
@@ -206,7 +225,7 @@ static bool check_published(struct check *check, const char *name, const char *p
     bool fine = validation_set_read(&set, path, check->diag);
     *only = *only || set.published.kind == PUBLISHED_LINKS;
     if (fine)
-        fprintf(check->stream, "%s: published set, ok: %zu rows, measured on %s\n", name, set.n_rows, set.topology);
+        say(check, "%s: published set, ok: %zu rows, measured on %s\n", name, set.n_rows, set.topology);
     validation_set_fini(&set);
     return fine;
 }
@@ -232,8 +251,8 @@ static bool check_file(struct check *check, const char *name)
 static bool check_overrides(const struct check *check)
 {
     bool fine = true;
-    for (size_t i = 0; i < check->n_overrides; i++) {
-        const char *text = check->overrides[i];
+    for (size_t i = 0; i < check->request->n_overrides; i++) {
+        const char *text = check->request->overrides[i];
         if (!(check->n_experiments && key_table_owns_override(&experiment_file, text)) &&
             !(check->n_topologies && key_table_owns_override(&topology_file, text)))
             fine = diagnostics_add(check->diag, "--set %s: addresses none of the files given", text);
@@ -246,8 +265,8 @@ static enum prediction_status check_combination(const struct check *check)
     const struct question question = {
         .topology_path = check->topology,
         .experiment_path = check->experiment,
-        .overrides = check->overrides,
-        .n_overrides = check->n_overrides,
+        .overrides = check->request->overrides,
+        .n_overrides = check->request->n_overrides,
         .engine = engines[0],
         .no_fold = true,
     };
@@ -261,26 +280,53 @@ static enum prediction_status check_combination(const struct check *check)
             for (uint32_t i = 0; i < program->n_ops; i++)
                 messages += program->ops[i].kind == OP_SEND;
         }
-        fprintf(check->stream,
-                "%s with %s: combination, ok: %" PRIu32 " CP group%s of %" PRIu32 " ranks on %" PRIu64 " GPUs; %" PRIu64
-                " operations with %" PRIu64 " messages a group compute attention exactly once\n",
-                check->topology, check->experiment, prediction.placement.groups,
-                prediction.placement.groups == 1 ? "" : "s", prediction.placement.cp, prediction.topology.n_gpus,
-                operations, messages);
+        say(check,
+            "%s with %s: combination, ok: %" PRIu32 " CP group%s of %" PRIu32 " ranks on %" PRIu64 " GPUs; %" PRIu64
+            " operations with %" PRIu64 " messages a group compute attention exactly once\n",
+            check->topology, check->experiment, prediction.placement.groups,
+            prediction.placement.groups == 1 ? "" : "s", prediction.placement.cp, prediction.topology.n_gpus,
+            operations, messages);
     }
     prediction_fini(&prediction);
     return status;
 }
 
-enum prediction_status check_files(const char *const *files, size_t n_files, const char *const *overrides,
-                                   size_t n_overrides, FILE *stream, struct diagnostics *diag)
+enum prediction_status check_files(const struct check_request *request, struct check_result *result,
+                                   struct diagnostics *diag)
 {
-    struct check check = {.overrides = overrides, .n_overrides = n_overrides, .stream = stream, .diag = diag};
+    *result = (struct check_result){0};
+    struct check check = {.request = request, .result = result, .diag = diag};
     bool fine = true;
-    for (size_t i = 0; i < n_files; i++)
-        fine &= check_file(&check, files[i]);
+    for (size_t i = 0; i < request->n_files; i++)
+        fine &= check_file(&check, request->files[i]);
     fine &= check_overrides(&check);
+    if (fine && request->one_topology && check.n_topologies != 1)
+        fine = diagnostics_add(diag, "%zu topologies given, expected one: --path, --json and --plot are of a topology",
+                               check.n_topologies);
     if (!fine)
         return PREDICTION_BAD_INPUT;
     return check.n_topologies == 1 && check.n_experiments == 1 ? check_combination(&check) : PREDICTION_DONE;
+}
+
+void check_result_fini(struct check_result *result)
+{
+    for (size_t i = 0; i < result->n_topologies; i++) {
+        topology_report_fini(&result->topologies[i]->report);
+        topology_fini(&result->topologies[i]->topology);
+        free(result->topologies[i]);
+    }
+    free(result->topologies);
+    *result = (struct check_result){0};
+}
+
+bool check_print_topologies(const struct check_result *result, FILE *stream)
+{
+    for (size_t i = 0; i < result->n_topologies; i++) {
+        const struct topology_report *report = &result->topologies[i]->report;
+        fputc('\n', stream);
+        if (result->n_topologies > 1)
+            fprintf(stream, "--- %s ---\n", report->name);
+        topology_report_print(report, stream);
+    }
+    return !ferror(stream);
 }

@@ -340,8 +340,22 @@ static int calibrate_here(const struct options *options, struct diagnostics *dia
 
 static int check(const struct options *options, struct diagnostics *diag)
 {
-    return exit_status_of(check_files(options->files.items, options->files.count, options->overrides.items,
-                                      options->overrides.count, stdout, diag));
+    const struct check_request request = {
+        .files = options->files.items,
+        .n_files = options->files.count,
+        .overrides = options->overrides.items,
+        .n_overrides = options->overrides.count,
+        .pairs = options->paths,
+        .n_pairs = options->n_paths,
+        .one_topology = options->n_paths || options->json || options->n_plots,
+        .stream = options->table ? stdout : NULL,
+    };
+    struct check_result result;
+    int exit_status = exit_status_of(check_files(&request, &result, diag));
+    if (exit_status == EXIT_DONE && !outputs_write_check(options, &result, diag))
+        exit_status = EXIT_FAILED;
+    check_result_fini(&result);
+    return exit_status;
 }
 
 static int list(const struct options *options, struct diagnostics *diag)

@@ -43,6 +43,7 @@ enum option_key {
     OPTION_QUIET,
     OPTION_EVENTS,
     OPTION_CHECK,
+    OPTION_PATH,
     OPTION_LIST,
     OPTION_HW,
     OPTION_TRANSPORT,
@@ -112,7 +113,7 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Results:", 3},
     {"json", OPTION_JSON, "FILE", 0,
      "Everything, as schema cpsim.run/1 (of a sweep: cpsim.sweep/1; of --compare: cpsim.compare/1; of "
-     "--validate: cpsim.validation/1; of --sensitivity: cpsim.sensitivity/1)",
+     "--validate: cpsim.validation/1; of --sensitivity: cpsim.sensitivity/1; of --check: cpsim.topology/1)",
      3},
     {"operations", OPTION_OPERATIONS, NULL, 0, "Also every operation in the JSON, for --compare --plot timelines", 3},
     {"csv", OPTION_CSV, "FILE", 0,
@@ -123,7 +124,7 @@ static const struct argp_option option_table[] = {
     {"plot", OPTION_PLOT, "[KIND=]FILE", 0,
      "Draw to FILE (.png .svg .pdf) with gnuplot, or to the terminal with '-' (repeatable). KIND: timeline (default), "
      "memory, time; of a sweep: scaling; of --compare-algorithms: algorithms (default), scaling; of --compare: scatter "
-     "(default), phases, timelines; of --validate: scatter; of --sensitivity: tornado",
+     "(default), phases, timelines; of --validate: scatter; of --sensitivity: tornado; of --check: topology",
      3},
     {"script", OPTION_SCRIPT, "FILE", 0, "Write the plots' gnuplot script to FILE instead of drawing them", 3},
     {"details", OPTION_DETAILS, NULL, 0, "Full tables: every rank, step and link class; every measurement", 3},
@@ -178,9 +179,11 @@ static const struct argp_option option_table[] = {
      "With transport local: messages by NCCL's send and receive to oneself, to try its path on one GPU", 5},
     {NULL, 0, NULL, 0, "Instead of predicting:", 6},
     {"check", OPTION_CHECK, NULL, 0,
-     "Read and check files of any kind without running; with one topology and one experiment, also whether they fit "
-     "together, and that the schedule computes attention exactly once",
+     "Read and check files of any kind without running, and show what a topology is: its tree, its link classes and "
+     "what it carries between halves; with one topology and one experiment, also whether they fit together, and that "
+     "the schedule computes attention exactly once",
      6},
+    {"path", OPTION_PATH, "A:B", 0, "With --check: also the route from GPU A to GPU B, link by link (repeatable)", 6},
     {"compare", OPTION_COMPARE, NULL, 0,
      "Lay the runs of JSON files side by side: every measured run with the predictions of its experiment; of one kind "
      "only, the runs of the first file with those of the others",
@@ -229,6 +232,7 @@ static const char description[] =
     "  mpirun -n 2 cpsim --hw cpu-small --json measured.json\n"
     "  cpsim --hw cpu-small --set model.dtype=bf16 --compute cuda --serial\n"
     "  cpsim --check my-cluster.ini my-experiment.ini\n"
+    "  cpsim --check dgx-h100-4 --path 0:9 --plot cluster.png\n"
     "  cpsim --compare predicted.json measured.json --plot scatter.png\n"
     "\n"
     "Exit status: 0 done; 1 a run or its verification failed, a validation was worse than its bounds, or a result "
@@ -370,6 +374,17 @@ static void parse_plot(struct parse_state *state, const char *text)
     options->plots[options->n_plots++] = target;
 }
 
+static void parse_path(struct parse_state *state, const char *text)
+{
+    struct options *options = state->options;
+    struct gpu_pair pair;
+    state->given.path = true;
+    if (!gpu_pair_parse(text, &pair, state->diag))
+        return;
+    memory_grow(options->paths, options->n_paths, options->path_capacity);
+    options->paths[options->n_paths++] = pair;
+}
+
 /* What an option without an argument sets; NULL: it is another option. */
 static bool *flag_of(struct parse_state *state, int key)
 {
@@ -476,6 +491,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *argp_sta
         return 0;
     case OPTION_PLOT:
         parse_plot(state, argument);
+        return 0;
+    case OPTION_PATH:
+        parse_path(state, argument);
         return 0;
     case OPTION_TRANSPORT:
         parse_transport(state, argument);
@@ -586,4 +604,5 @@ void options_fini(struct options *options)
     free(options->overrides.items);
     free(options->sweeps.items);
     free(options->plots);
+    free(options->paths);
 }

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cli/check_path.h"
 #include "cli/plots.h"
 #include "hw/compute.h"
 #include "hw/hardware.h"
@@ -61,6 +62,8 @@ struct options {
     const char *json, *csv, *trace, *script; /* NULL: not asked for; "-": standard output */
     struct plot_target *plots;               /* their kind is always set */
     size_t n_plots, plot_capacity;
+    struct gpu_pair *paths; /* COMMAND_CHECK: --path */
+    size_t n_paths, path_capacity;
     bool operations; /* also in the JSON */
     bool details, quiet;
     bool table; /* the table goes to standard output */

@@ -166,6 +166,24 @@ static void judge_sweep_options(const struct options *options, const struct give
         diagnostics_add(diag, "--resume needs --json FILE, the file of the sweep that it is to go on with");
 }
 
+/* Prints lines about the files; other results are of the topology among them. */
+static void judge_check(struct options *options, const struct given_options *given, struct diagnostics *diag)
+{
+    static const char mode[] = "--check";
+    options->mode = COMMAND_CHECK;
+    forbid(diag, options->csv, "--csv", mode);
+    forbid(diag, options->trace, "--trace", mode);
+    forbid(diag, options->details, "--details", mode);
+    forbid(diag, options->quiet, "--quiet", mode);
+    forbid_predicting(options, given, mode, diag);
+    if (options->files.count == 0)
+        diagnostics_add(diag, "--check needs a file");
+    for (size_t i = 0; i < options->n_paths; i++)
+        for (size_t k = 0; k < i; k++)
+            if (options->paths[i].from == options->paths[k].from && options->paths[i].to == options->paths[k].to)
+                diagnostics_add(diag, "--path '%s' is given twice", options->paths[i].text);
+}
+
 static void judge_mode(struct options *options, const struct given_options *given, struct diagnostics *diag)
 {
     if (given->check + given->events + given->compare + given->hw + given->algorithms + given->validate +
@@ -173,6 +191,7 @@ static void judge_mode(struct options *options, const struct given_options *give
         1)
         diagnostics_add(diag, "--check, --events, --compare, --compare-algorithms, --sensitivity, --validate, --hw and "
                               "--list exclude each other");
+    forbid(diag, given->path && !given->check, "--path", "anything but --check");
     if (!given->hw)
         require_hardware(options, given, diag);
     if (!options->profile) {
@@ -192,10 +211,7 @@ static void judge_mode(struct options *options, const struct given_options *give
         if (!list_knows(options->list))
             diagnostics_add(diag, "--list '%s', expected one of: " LIST_SUBJECTS, options->list);
     } else if (given->check) {
-        options->mode = COMMAND_CHECK;
-        forbid_all_results(options, given, "--check", diag);
-        if (files == 0)
-            diagnostics_add(diag, "--check needs a file");
+        judge_check(options, given, diag);
     } else if (given->hw && options->profile) {
         judge_calibration(options, given, diag);
     } else if (given->hw) {
@@ -242,6 +258,7 @@ static void judge_plots(struct options *options, struct diagnostics *diag)
     bool algorithms = options->mode == COMMAND_ALGORITHMS, sweep = options->mode == COMMAND_SWEEP || algorithms;
     bool sensitivity = options->mode == COMMAND_SENSITIVITY;
     bool compare = options->mode == COMMAND_COMPARE, validate = options->mode == COMMAND_VALIDATE;
+    bool check = options->mode == COMMAND_CHECK;
     for (size_t i = 0; i < options->n_plots; i++) {
         struct plot_target *target = &options->plots[i];
         if (!target->kind_given)
@@ -249,6 +266,7 @@ static void judge_plots(struct options *options, struct diagnostics *diag)
                            : sweep               ? PLOT_SCALING
                            : sensitivity         ? PLOT_TORNADO
                            : compare || validate ? PLOT_SCATTER
+                           : check               ? PLOT_TOPOLOGY
                                                  : PLOT_TIMELINE;
         bool compares = target->kind == PLOT_SCATTER || target->kind == PLOT_PHASES || target->kind == PLOT_TIMELINES;
         if (sensitivity && target->kind != PLOT_TORNADO)
@@ -260,6 +278,8 @@ static void judge_plots(struct options *options, struct diagnostics *diag)
                             plot_kind_name(target->kind));
         else if (validate && target->kind != PLOT_SCATTER)
             diagnostics_add(diag, "a validation has no %s plot, expected scatter", plot_kind_name(target->kind));
+        else if (check && target->kind != PLOT_TOPOLOGY)
+            diagnostics_add(diag, "a check has no %s plot, expected topology", plot_kind_name(target->kind));
         else if (!compare && !validate && compares && !sweep)
             diagnostics_add(diag, "a %s plot needs --compare", plot_kind_name(target->kind));
         else if (target->kind == PLOT_ALGORITHMS && !algorithms)
@@ -271,6 +291,8 @@ static void judge_plots(struct options *options, struct diagnostics *diag)
             diagnostics_add(diag, "a sweep has no %s plot, expected scaling", plot_kind_name(target->kind));
         else if (!sweep && !compare && !validate && target->kind == PLOT_SCALING)
             diagnostics_add(diag, "a scaling plot needs --sweep");
+        else if (!check && !sweep && !compare && !validate && target->kind == PLOT_TOPOLOGY)
+            diagnostics_add(diag, "a topology plot needs --check");
     }
     if (options->script && !options->n_plots)
         diagnostics_add(diag, "--script needs --plot, which says what the script draws");
@@ -324,7 +346,10 @@ static char *input_path(const struct options *options, size_t index)
     const char *name = options->files.items[index];
     if (options->mode == COMMAND_COMPARE || options->mode == COMMAND_VALIDATE) /* nothing of which is shipped */
         return memory_text(name);
-    char *path = data_path_find(index + 1 < options->files.count ? "topologies" : "experiments", name);
+    bool check = options->mode == COMMAND_CHECK; /* files of any kind in any order */
+    char *path = data_path_find(check || index + 1 < options->files.count ? "topologies" : "experiments", name);
+    if (!path && check)
+        path = data_path_find("experiments", name);
     return path ? path : memory_text(name);
 }
 

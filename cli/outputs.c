@@ -17,7 +17,8 @@
 #include "cli/plots.h"
 #include "cli/writers.h"
 
-/* What is written: a run, a sweep, a comparison, a validation or a sensitivity, by one of the functions below. */
+/* What is written: a run, a sweep, a comparison, a validation, a sensitivity or a check, by one of the functions below.
+ */
 struct result {
     const struct options *options;
     const struct prediction *prediction; /* of a run */
@@ -25,6 +26,7 @@ struct result {
     const struct comparison *comparison;
     const struct validation *validation;
     const struct sensitivity *sensitivity;
+    const struct check_result *check;
 };
 
 typedef bool write_function(const struct result *result, FILE *stream);
@@ -35,6 +37,7 @@ static bool write_json(const struct result *result, FILE *stream)
     json_t *json = result->comparison    ? compare_to_json(result->comparison)
                    : result->validation  ? validation_to_json(result->validation)
                    : result->sensitivity ? sensitivity_to_json(result->sensitivity)
+                   : result->check       ? topology_report_to_json(&result->check->topologies[0]->report)
                                          : run_to_json(prediction);
     if (prediction && result->options->operations)
         run_json_add_operations(json, prediction);
@@ -67,6 +70,8 @@ static bool write_table(const struct result *result, FILE *stream)
         return validation_table_write(result->validation, result->options->details, stream);
     if (result->sensitivity)
         return sensitivity_table_write(result->sensitivity, stream);
+    if (result->check)
+        return check_print_topologies(result->check, stream);
     if (result->options->mode == COMMAND_ALGORITHMS)
         return algorithms_table_write(result->sweep, stream);
     return result->sweep ? sweep_table_write(result->sweep, stream)
@@ -93,6 +98,8 @@ static bool write_plot(const struct result *result, const struct plot_target *ta
         return plot_script_validation(result->validation, target, terminal_width(), stream);
     if (result->sensitivity)
         return plot_script_sensitivity(result->sensitivity, target, terminal_width(), stream);
+    if (result->check)
+        return plot_script_topology(&result->check->topologies[0]->report, target, terminal_width(), stream);
     if (target->kind == PLOT_ALGORITHMS)
         return plot_script_algorithms(result->sweep, target, terminal_width(), stream);
     return result->sweep ? plot_script_sweep(result->sweep, target, terminal_width(), stream)
@@ -211,4 +218,9 @@ bool outputs_write_validation(const struct options *options, const struct valida
                               struct diagnostics *diag)
 {
     return write_all(&(struct result){.options = options, .validation = validation}, diag);
+}
+
+bool outputs_write_check(const struct options *options, const struct check_result *check, struct diagnostics *diag)
+{
+    return write_all(&(struct result){.options = options, .check = check}, diag);
 }

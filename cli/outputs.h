@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "cli/check.h"
 #include "cli/compare.h"
 #include "cli/options.h"
 #include "cli/prediction.h"
@@ -24,5 +25,7 @@ bool outputs_write_sensitivity(const struct options *options, const struct sensi
                                struct diagnostics *diag);
 bool outputs_write_validation(const struct options *options, const struct validation *validation,
                               struct diagnostics *diag);
+/* JSON and plots are of the first topology. */
+bool outputs_write_check(const struct options *options, const struct check_result *check, struct diagnostics *diag);
 
 #endif

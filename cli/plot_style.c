@@ -7,7 +7,7 @@
 const char *plot_kind_name(enum plot_kind kind)
 {
     static const char *const names[PLOT_KINDS] = {"timeline", "memory", "time",      "scaling", "algorithms",
-                                                  "scatter",  "phases", "timelines", "tornado"};
+                                                  "scatter",  "phases", "timelines", "tornado", "topology"};
     return names[kind];
 }
 
@@ -57,7 +57,7 @@ bool plot_target_parse(const char *text, struct plot_target *target, struct diag
         if (parse_kind(text, word, &target->kind) < 0)
             return diagnostics_add(diag,
                                    "plot '%s': no kind '%.*s', expected timeline, memory, time, scaling, "
-                                   "algorithms, scatter, phases, timelines or tornado",
+                                   "algorithms, scatter, phases, timelines, tornado or topology",
                                    text, (int)word, text);
         target->kind_given = true;
         target->path = text + word + 1;

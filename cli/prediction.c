@@ -257,6 +257,8 @@ enum prediction_status prediction_prepare_schedule(struct prediction *prediction
     if (!fine)
         return PREDICTION_BAD_INPUT;
     placement_permute(&prediction->placement, prediction->schedule.place_of_rank);
+    if (!question->topology_path && !schedule_check_all(&prediction->schedule, diag))
+        return PREDICTION_BAD_INPUT;
     prediction->n_programs =
         question->topology_path ? schedule_period(&prediction->schedule) : prediction->schedule.ranks;
     prediction->programs = schedule_build_first(&prediction->schedule, prediction->n_programs);
@@ -277,9 +279,11 @@ static bool check_operations(const struct prediction *prediction, struct diagnos
     if (operations <= OPERATIONS_RUN_MAX)
         return true;
     return diagnostics_add(diag,
-                           "%" PRIu32 " ranks that are not alike have %.2g operations to simulate, expected at most "
-                           "%.0g: fewer ranks, or larger blocks",
-                           ensemble->n_instances, operations, OPERATIONS_RUN_MAX);
+                           "the %" PRIu32
+                           " ranks to simulate have %.2g operations, expected at most %.0g: fewer ranks%s, or "
+                           "larger blocks",
+                           ensemble->n_instances, operations, OPERATIONS_RUN_MAX,
+                           prediction->made & MADE_FOLDING ? " that are not alike" : "");
 }
 
 bool prediction_make_costs(struct prediction *prediction, const struct question *question, struct diagnostics *diag)

@@ -1,4 +1,4 @@
-/* fold.c - a graph of ranks, ways and links; its classes; and an ensemble with an instance for each.
+/* fold.c - an ensemble with an instance for each class of another's ranks.
  *
  * Places tell apart what a rank sends to one peer from what it sends to another: ranks of one class have peers of the
  * same classes at the same places, in the order of their shape's. So all ranks of a class have one way of each class
@@ -10,138 +10,7 @@
 #include <stdlib.h>
 
 #include "models/base/memory.h"
-#include "models/base/numbering.h"
-#include "sim/partition.h"
-#include "sim/plan.h"
-
-/* The graph of an ensemble: its instances are the nodes. */
-struct crossings {
-    const struct ensemble *ensemble;
-    const struct plan *plan;
-    struct crossing_graph graph;
-    uint32_t *node_labels, *link_labels;
-    struct way *ways;
-    uint32_t *way_of_peer; /* [index in ensemble.peers]; NO_WAY where nothing is sent */
-    uint32_t *hops;
-    struct numbering links; /* links as the graph numbers them */
-};
-
-#define NO_WAY UINT32_MAX
-
-static uint32_t label_nodes(struct crossings *crossings)
-{
-    const struct ensemble *ensemble = crossings->ensemble;
-    const struct plan *plan = crossings->plan;
-    bool share_devices = plan->simulation->cost->topology->ranks_per_device > 1;
-    struct numbering labels;
-    numbering_init(&labels, 2);
-    crossings->node_labels = memory_zeroed(ensemble->n_instances, sizeof *crossings->node_labels);
-    for (uint32_t i = 0; i < ensemble->n_instances; i++) {
-        uint64_t key[] = {plan->outlook_of[i], share_devices ? i : 0};
-        crossings->node_labels[i] = numbering_of(&labels, key);
-    }
-    numbering_fini(&labels);
-    return ensemble->n_instances;
-}
-
-static uint32_t n_peers(const struct ensemble *ensemble, uint32_t instance)
-{
-    return ensemble_shape(ensemble, instance)->messages.n_peers;
-}
-
-static size_t count_peers(const struct ensemble *ensemble)
-{
-    size_t count = 0;
-    for (uint32_t i = 0; i < ensemble->n_instances; i++)
-        count += n_peers(ensemble, i);
-    return count;
-}
-
-static size_t count_hops(const struct plan *plan, size_t n_peers)
-{
-    size_t count = 0;
-    for (size_t p = 0; p < n_peers; p++)
-        count += plan->ways[p].route.n_links;
-    return count;
-}
-
-/* The way to peer number `place` of an instance, if something is sent there. */
-static void add_way(struct crossings *crossings, struct numbering *labels, uint32_t instance, uint32_t place,
-                    size_t *n_hops)
-{
-    size_t index = crossings->ensemble->instances[instance].first_peer + place;
-    const struct route *route = &crossings->plan->ways[index].route;
-    crossings->way_of_peer[index] = NO_WAY;
-    if (route->n_links == 0)
-        return;
-    struct peer peer = crossings->ensemble->peers[index];
-    uint64_t key[] = {numbering_word(route->alpha_seconds), numbering_word(route->bytes_per_s), route->level};
-    crossings->way_of_peer[index] = crossings->graph.n_ways;
-    crossings->ways[crossings->graph.n_ways++] = (struct way){.from = instance,
-                                                              .to = peer.instance,
-                                                              .from_place = place,
-                                                              .to_place = peer.back,
-                                                              .label = numbering_of(labels, key),
-                                                              .first_hop = *n_hops,
-                                                              .n_hops = route->n_links};
-    for (size_t h = 0; h < route->n_links; h++)
-        crossings->hops[(*n_hops)++] = numbering_of(&crossings->links, &route->links[h]);
-}
-
-static void add_ways(struct crossings *crossings)
-{
-    const struct ensemble *ensemble = crossings->ensemble;
-    size_t peers = count_peers(ensemble), n_hops = 0;
-    assert(peers < NO_WAY);
-    crossings->ways = memory_zeroed(peers, sizeof *crossings->ways);
-    crossings->way_of_peer = memory_zeroed(peers, sizeof *crossings->way_of_peer);
-    crossings->hops = memory_zeroed(count_hops(crossings->plan, peers), sizeof *crossings->hops);
-    struct numbering labels;
-    numbering_init(&labels, 3);
-    for (uint32_t i = 0; i < ensemble->n_instances; i++) {
-        for (uint32_t place = 0; place < n_peers(ensemble, i); place++)
-            add_way(crossings, &labels, i, place, &n_hops);
-    }
-    numbering_fini(&labels);
-}
-
-static uint32_t label_links(struct crossings *crossings)
-{
-    const struct topology *topology = crossings->plan->simulation->cost->topology;
-    struct numbering labels;
-    numbering_init(&labels, 2);
-    crossings->link_labels = memory_zeroed(crossings->links.count, sizeof *crossings->link_labels);
-    for (uint32_t l = 0; l < crossings->links.count; l++) {
-        struct link_info info = topology_link(topology, crossings->links.keys[l]);
-        uint64_t key[] = {numbering_word(info.bytes_per_s), info.level};
-        crossings->link_labels[l] = numbering_of(&labels, key);
-    }
-    numbering_fini(&labels);
-    return crossings->links.count;
-}
-
-static void crossings_init(struct crossings *crossings, const struct ensemble *ensemble, const struct plan *plan)
-{
-    *crossings = (struct crossings){.ensemble = ensemble, .plan = plan};
-    numbering_init(&crossings->links, 1);
-    crossings->graph.n_nodes = label_nodes(crossings);
-    add_ways(crossings);
-    crossings->graph.n_links = label_links(crossings);
-    crossings->graph.node_labels = crossings->node_labels;
-    crossings->graph.link_labels = crossings->link_labels;
-    crossings->graph.ways = crossings->ways;
-    crossings->graph.hops = crossings->hops;
-}
-
-static void crossings_fini(struct crossings *crossings)
-{
-    free(crossings->node_labels);
-    free(crossings->link_labels);
-    free(crossings->ways);
-    free(crossings->way_of_peer);
-    free(crossings->hops);
-    numbering_fini(&crossings->links);
-}
+#include "sim/crossings.h"
 
 /* An instance for each class of ranks, with room for its peers. */
 static void add_instances(struct folding *folding, const struct ensemble *all, const struct partition *partition)
@@ -161,7 +30,7 @@ static void add_instances(struct folding *folding, const struct ensemble *all, c
             *instance = all->instances[i];
             instance->stands_for = 0;
             instance->first_peer = peers;
-            peers += n_peers(all, i);
+            peers += crossings_peers(all, i);
         }
         instance->stands_for += all->instances[i].stands_for;
     }
@@ -180,7 +49,7 @@ static void add_peers(struct folding *folding, const struct ensemble *all, const
     struct ensemble *ensemble = &folding->ensemble;
     for (uint32_t i = 0; i < ensemble->n_instances; i++) {
         const struct peer *peers = ensemble_peers(all, original(folding, i));
-        for (uint32_t place = 0; place < n_peers(ensemble, i); place++)
+        for (uint32_t place = 0; place < crossings_peers(ensemble, i); place++)
             ensemble->peers[ensemble->instances[i].first_peer + place] =
                 (struct peer){partition->node_class[peers[place].instance], peers[place].back};
     }
@@ -240,12 +109,20 @@ static size_t hops_at_most(const struct folding *folding, const struct crossings
 {
     size_t n_hops = 0;
     for (uint32_t i = 0; i < folding->ensemble.n_instances; i++) {
-        for (uint32_t place = 0; place < n_peers(&folding->ensemble, i); place++) {
+        for (uint32_t place = 0; place < crossings_peers(&folding->ensemble, i); place++) {
             const struct way *way = way_of(folding, crossings, i, place);
             n_hops += way ? way->n_hops : 0;
         }
     }
     return n_hops;
+}
+
+static size_t count_peers(const struct ensemble *ensemble)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < ensemble->n_instances; i++)
+        count += crossings_peers(ensemble, i);
+    return count;
 }
 
 static void add_hops(struct folding *folding, const struct crossings *crossings, const struct partition *partition,
@@ -256,7 +133,7 @@ static void add_hops(struct folding *folding, const struct crossings *crossings,
     folding->hops = memory_zeroed(hops_at_most(folding, crossings), sizeof *folding->hops);
     folding->first_hop = memory_zeroed(count_peers(ensemble) + 1, sizeof *folding->first_hop);
     for (uint32_t i = 0; i < ensemble->n_instances; i++) {
-        for (uint32_t place = 0; place < n_peers(ensemble, i); place++) {
+        for (uint32_t place = 0; place < crossings_peers(ensemble, i); place++) {
             const struct way *way = way_of(folding, crossings, i, place);
             folding->first_hop[peer++] = n_hops;
             if (way)

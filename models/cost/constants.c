@@ -9,6 +9,7 @@
 
 #include "models/base/memory.h"
 #include "models/input/device_keys.h"
+#include "models/input/graph.h"
 #include "models/input/key_table.h"
 
 static enum constant_kind kind_of(enum dimension dimension)
@@ -90,6 +91,66 @@ static const struct section_spec *section_of(const struct file_spec *file, const
     return file->sections[i];
 }
 
+/* Numbers of several links. */
+struct link_numbers {
+    struct constant rates, latencies;
+};
+
+static void add_link(void *context, double *bytes_per_s, double *latency_seconds)
+{
+    struct link_numbers *numbers = context;
+    add_place(&numbers->rates, bytes_per_s);
+    add_place(&numbers->latencies, latency_seconds);
+}
+
+/* Takes the places of `numbers`. */
+static void add_links(struct constants *constants, const struct link_numbers *numbers, const char *section,
+                      uint32_t level)
+{
+    const struct constant *of_kind[] = {&numbers->rates, &numbers->latencies};
+    for (int i = 0; i < 2; i++) {
+        char *name = memory_format("%s.%s", section, i ? "latency" : "bandwidth");
+        struct constant *constant = add(constants, name, i ? DIMENSION_SECONDS : DIMENSION_RATE);
+        constant->level = level;
+        constant->value = of_kind[i]->value;
+        constant->places = of_kind[i]->places;
+        constant->n_places = of_kind[i]->n_places;
+        drop_if_nothing(constants);
+    }
+}
+
+/* A graph's links by their classes. */
+static void add_graph(struct constants *constants, struct topology *topology)
+{
+    for (uint32_t k = 0; k < topology->n_levels; k++) {
+        struct link_numbers numbers = {0};
+        char section[64];
+        snprintf(section, sizeof section, "links %s", topology->levels[k].name);
+        graph_each_link(topology->graph, k, add_link, &numbers);
+        add_links(constants, &numbers, section, k);
+    }
+}
+
+/* What overrides say outright; a factor goes with what it is a factor of. */
+static void add_overrides(struct constants *constants, struct topology *topology)
+{
+    struct override_set *overrides = &topology->overrides;
+    uint32_t n = 0;
+    for (size_t i = 0; i < overrides->n_links; i++)
+        n = overrides->links[i].number >= n ? overrides->links[i].number + 1 : n;
+    for (uint32_t number = 0; number < n; number++) {
+        struct link_numbers numbers = {0};
+        for (size_t i = 0; i < overrides->n_links; i++) {
+            struct link_override *link = &overrides->links[i];
+            if (link->number == number && link->bytes_per_s > 0)
+                add_place(&numbers.rates, &link->bytes_per_s);
+            if (link->number == number && link->latency_seconds > 0)
+                add_place(&numbers.latencies, &link->latency_seconds);
+        }
+        add_links(constants, &numbers, overrides_name(topology, number), CONSTANT_OF_NO_LEVEL);
+    }
+}
+
 static void add_levels(struct constants *constants, struct topology *topology)
 {
     const struct section_spec *spec = section_of(&topology_file, "level");
@@ -151,7 +212,11 @@ void constants_init(struct constants *constants, const struct constant_holders *
                     double growth)
 {
     *constants = (struct constants){0};
-    add_levels(constants, holders->topology);
+    if (holders->topology->graph)
+        add_graph(constants, holders->topology);
+    else
+        add_levels(constants, holders->topology);
+    add_overrides(constants, holders->topology);
     add_device(constants, holders->device, cost);
     add_shares(constants, holders->device, growth);
     add_keys(constants, section_of(&implementation_file, "host"), "host", holders->implementation);

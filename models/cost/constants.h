@@ -3,8 +3,8 @@
  * They are read off the key tables, so a new key of a level, of a device or of an implementation is among them as soon
  * as it is there: every rate and every time above 0. A key that holds several numbers is one constant if they are of a
  * kind (the rates of a size curve, the rates of an attention table through its rate_scale), and one for each kind if
- * not (starts and rates of collectives). Of the device's attention tables those count that the run's kernels were
- * fitted to.
+ * not (starts and rates of collectives). A graph's links count by their classes. Of the device's attention tables those
+ * count that the run's kernels were fitted to.
  *
  * A prediction T obeys T(rates x, times / x) = T / x, and so the sum of d ln T / d ln rate less that of
  * d ln T / d ln time is -1 (Euler). Shares (memory_efficiency, transfer_slowdown), which have no unit of time, have no

@@ -389,12 +389,26 @@ struct link_info graph_link(const struct graph *graph, uint64_t link)
     return (struct link_info){.level = cable->level, .bytes_per_s = cable->bytes_per_s};
 }
 
+void graph_each_link(struct graph *graph, uint32_t level,
+                     void (*visit)(void *context, double *bytes_per_s, double *latency_seconds), void *context)
+{
+    for (size_t i = 0; i < graph->n_cables; i++) {
+        if (graph->cables[i].level == level)
+            visit(context, &graph->cables[i].bytes_per_s, &graph->cables[i].latency_seconds);
+    }
+}
+
 static void end_name(const struct graph *graph, uint32_t node, char *text, size_t size)
 {
     if (node < graph->n_gpus)
         snprintf(text, size, "gpu %" PRIu32, node);
     else
         snprintf(text, size, "%s", graph->names[node]);
+}
+
+const char *graph_switch_name(const struct graph *graph, uint32_t number)
+{
+    return graph->names[graph->n_gpus + number];
 }
 
 void graph_link_name(const struct topology *topology, uint64_t link, char *text, size_t size)

@@ -32,7 +32,13 @@ void graph_route(const struct topology *topology, uint64_t from, uint64_t to, st
 uint32_t graph_level_between(const struct topology *topology, uint64_t from, uint64_t to);
 
 struct link_info graph_link(const struct graph *graph, uint64_t link);
+/* Switches are counted from 0, in the order of the file. */
+const char *graph_switch_name(const struct graph *graph, uint32_t number);
 void graph_link_name(const struct topology *topology, uint64_t link, char *text, size_t size);
+
+/* Each link's two numbers, of the links of one class, to be changed: which ways are taken does not follow. */
+void graph_each_link(struct graph *graph, uint32_t level,
+                     void (*visit)(void *context, double *bytes_per_s, double *latency_seconds), void *context);
 
 /* For topology_each_value: the sections' names and values. */
 void graph_each_value(const struct topology *topology,

@@ -103,10 +103,9 @@ static void push(const struct topology *topology, const struct graph_edge *edge,
 {
     const struct graph_cable *cable = &topology->graph->cables[edge->cable];
     const struct link_override *override = overrides_of_link(&topology->overrides, edge->link);
-    double bytes_per_s = override && override->bytes_per_s > 0 ? override->bytes_per_s : cable->bytes_per_s;
     memory_grow(route->links, route->n_links, route->capacity);
     route->links[route->n_links++] = edge->link;
-    route->bytes_per_s = fmin(route->bytes_per_s, bytes_per_s);
+    route->bytes_per_s = fmin(route->bytes_per_s, overrides_bytes_per_s(override, cable->bytes_per_s));
     route->alpha_seconds +=
         override && override->latency_seconds >= 0 ? override->latency_seconds : cable->latency_seconds;
     if (cable->level > route->level)

@@ -60,25 +60,20 @@ void topology_link_name(const struct topology *topology, uint64_t link, char *te
     snprintf(text, size, "%s: %s %s %s", level->name, one, level->half_duplex ? "-" : "to", other);
 }
 
-/* Whether any GPU of the member's lane is there. Members fill from the front, so its first GPU tells. */
-static bool lane_is_there(const struct topology *topology, const struct wiring *w, uint64_t set, uint64_t member)
+/* Whether any GPU of the lane of set `set` in the member is there. */
+static bool lane_is_there(const struct topology *topology, uint32_t k, uint64_t set, uint64_t member)
 {
-    uint64_t first = (set / w->lanes * w->size + member) * w->member, gpu;
-    uint64_t lane = (set % w->lanes * w->lane_member + w->lanes - 1) / w->lanes;
-    for (uint64_t at = w->lanes == 1 ? 0 : lane; at < w->member; at += w->lane_member) {
-        if (places_gpu(&topology->places, first + at, &gpu))
-            return true;
-    }
-    return false;
+    const struct wiring *w = &topology->wiring[k];
+    uint64_t first = (set / w->lanes * w->size + member) * w->member, found;
+    return wiring_gpu_of_lane(topology, k, first, set % w->lanes, &found);
 }
 
 bool link_is_absent(const struct topology *topology, const struct link_place *at)
 {
-    const struct wiring *w = &topology->wiring[at->level];
-    uint64_t a = at->cable, b = at->cable;
+    uint64_t a, b = at->cable;
     if (topology->places.n_runs == 0)
         return false;
     if (topology->levels[at->level].kind != LEVEL_SWITCH)
         cables_ends(&topology->levels[at->level], at->cable, &a, &b);
-    return !lane_is_there(topology, w, at->set, a) || !lane_is_there(topology, w, at->set, b);
+    return !lane_is_there(topology, at->level, at->set, b); /* members fill from the front: the higher end tells */
 }

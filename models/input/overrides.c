@@ -3,7 +3,6 @@
  */
 #include "models/input/overrides.h"
 
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +11,10 @@
 #include "models/base/memory.h"
 #include "models/input/ini_document.h"
 #include "models/input/key_table.h"
+#include "models/input/link_pattern.h"
 #include "models/input/route.h"
 
 #define RANGES_MAX 16
-#define SEARCHED_MAX (UINT64_C(1) << 24) /* links whose names are looked at for one override: some seconds */
 
 /* One section. */
 struct wanted {
@@ -139,8 +138,8 @@ const struct section_spec override_section = {
 
 /* An override being read. */
 struct reading {
-    const struct topology *topology; /* without overrides so far */
-    struct override_set *overrides;  /* what was found */
+    const struct topology *topology;
+    struct override_set *overrides; /* what was found; not in force yet */
     const struct ini_document *document;
     const struct ini_section *section;
     const struct wanted *wanted;
@@ -208,11 +207,10 @@ static void add_link(const struct reading *reading, uint64_t link)
     struct override_set *overrides = reading->overrides;
     struct link_override override = {.link = link,
                                      .bytes_per_s = wanted->bytes_per_s,
+                                     .factor = wanted->factor > 0 ? wanted->factor : 1.0,
                                      .latency_seconds = wanted->latency_seconds,
                                      .missing = wanted->missing,
                                      .number = reading->number};
-    if (wanted->factor > 0)
-        override.bytes_per_s = wanted->factor * topology_link(reading->topology, link).bytes_per_s;
     memory_grow(overrides->links, overrides->n_links, overrides->links_capacity);
     overrides->links[overrides->n_links++] = override;
 }
@@ -240,86 +238,23 @@ static bool add_nic(const struct reading *reading, uint64_t link)
     return true;
 }
 
-/* --- names to links ----------------------------------------------------------------------------------------------- */
-
-/* Links [first, end) may be meant: those of the level that the pattern begins with, if it names one plainly. */
-static bool find_range(const struct reading *reading, uint64_t *first, uint64_t *end)
+static bool visit_link(void *context, uint64_t link)
 {
-    const struct topology *topology = reading->topology;
-    const char *pattern = reading->wanted->link;
-    size_t length = strcspn(pattern, ":");
-    *first = 0;
-    *end = topology->n_links;
-    if (strcspn(pattern, "*?[") < length)
-        return true;
-    const char *names[LEVELS_MAX + 1] = {0};
-    char *name = memory_format("%.*s", (int)length, pattern);
-    bool found = false;
-    for (uint32_t k = 0; k < topology->n_levels; k++) {
-        names[k] = topology->levels[k].name;
-        if (strcmp(name, names[k]) != 0)
-            continue;
-        found = true;
-        if (!topology->graph) {
-            *first = topology->wiring[k].first;
-            *end = *first + topology->wiring[k].links;
-        }
-    }
-    if (!found) {
-        char *hint = key_table_suggestion(name, names);
-        COMPLAIN(reading, "link", "'link' begins with '%s', which is no %s%s", name,
-                 topology->graph ? "class of links" : "level", hint);
-        free(hint);
-    }
-    free(name);
-    return found;
+    const struct reading *reading = context;
+    if (reading->wanted->missing)
+        return add_nic(reading, link);
+    add_link(reading, link);
+    return true;
 }
 
-/* The pattern means none of [first, end). */
-static bool no_match(const struct reading *reading, uint64_t first, uint64_t end)
+static bool add_links(struct reading *reading)
 {
-    char *nearest = NULL;
-    char name[LINK_NAME_SIZE];
-    if (first == end)
-        return COMPLAIN(reading, "link", "no link is called '%s': there are none", reading->wanted->link);
-    for (uint64_t link = first; link < end && link - first < 4096; link++) {
-        topology_link_name(reading->topology, link, name, sizeof name);
-        const char *const words[] = {nearest ? nearest : name, name, NULL}; /* the first of equally near */
-        if (key_table_nearest(reading->wanted->link, words) != name)
-            continue;
-        free(nearest);
-        nearest = memory_text(name);
-    }
-    topology_link_name(reading->topology, first, name, sizeof name);
-    if (nearest)
-        COMPLAIN(reading, "link", "no link is called '%s', did you mean '%s'?", reading->wanted->link, nearest);
-    else
-        COMPLAIN(reading, "link", "no link is called '%s', expected a name such as '%s'", reading->wanted->link, name);
-    free(nearest);
-    return false;
-}
-
-static bool add_links(const struct reading *reading)
-{
-    uint64_t first, end;
-    if (!find_range(reading, &first, &end))
-        return false;
-    if (end - first > SEARCHED_MAX)
-        return COMPLAIN(reading, "link", "the name is sought among %" PRIu64 " links, expected at most %" PRIu64,
-                        end - first, SEARCHED_MAX);
-    bool found = false;
-    for (uint64_t link = first; link < end; link++) {
-        char name[LINK_NAME_SIZE];
-        topology_link_name(reading->topology, link, name, sizeof name);
-        if (fnmatch(reading->wanted->link, name, FNM_NOESCAPE) != 0)
-            continue;
-        found = true;
-        if (!reading->wanted->missing)
-            add_link(reading, link);
-        else if (!add_nic(reading, link))
-            return false;
-    }
-    return found || no_match(reading, first, end);
+    const struct link_pattern pattern = {.topology = reading->topology,
+                                         .document = reading->document,
+                                         .section = reading->section,
+                                         .text = reading->wanted->link,
+                                         .diag = reading->diag};
+    return link_pattern_each(&pattern, visit_link, reading);
 }
 
 /* --- all ---------------------------------------------------------------------------------------------------------- */
@@ -402,30 +337,29 @@ static bool sort_gpus(struct override_set *overrides, const struct ini_document 
     return true;
 }
 
-/* Whether a GPU of the node has a NIC: sought from `place` on, cyclically. */
-static bool node_has_nic(const struct topology *topology, uint32_t k, uint64_t place)
+static bool node_has_nic(const struct topology *topology, uint32_t k, uint64_t first)
 {
-    uint64_t member = topology->wiring[k].member, first = place / member * member;
-    for (uint64_t i = 0; i < member; i++) {
-        if (route_has_nic(topology, k, first + (place - first + i) % member))
+    for (uint64_t i = 0; i < topology->wiring[k].member; i++) {
+        if (route_has_nic(topology, k, first + i))
             return true;
     }
     return false;
 }
 
-/* Every node keeps a NIC, or its GPUs were cut off. Of neighbours whose NICs are missing, the first looks for all. */
+/* Every node keeps a NIC, or its GPUs were cut off. Where the first of them is left, that need not be looked for. */
 static bool check_nics(const struct topology *topology, const struct ini_document *document, struct diagnostics *diag)
 {
     const struct override_set *overrides = &topology->overrides;
     for (size_t i = 0; i < overrides->n_links; i++) {
         const struct link_override *override = &overrides->links[i];
-        if (!override->missing)
-            continue;
-        struct link_place at = wiring_locate(topology, override->link);
+        struct link_place at = {0};
+        if (override->missing)
+            at = wiring_locate(topology, override->link);
         const struct wiring *w = &topology->wiring[at.level];
-        uint64_t node = at.set / w->lanes * w->size + at.cable, first = node * w->member;
-        uint64_t place = wiring_first_of_lane(w, first, at.set % w->lanes);
-        if ((place > first && !route_has_nic(topology, at.level, place - 1)) || node_has_nic(topology, at.level, place))
+        if (!override->missing || at.set % w->lanes != 0)
+            continue;
+        uint64_t node = at.set / w->lanes * w->size + at.cable;
+        if (node_has_nic(topology, at.level, node * w->member))
             continue;
         const struct ini_section *section = section_of(document, override->number);
         return ini_document_complain(document, section, ini_section_entry(section, "missing"), diag,
@@ -460,6 +394,11 @@ bool overrides_read(struct topology *topology, const struct ini_document *docume
     ok = sort_links(topology, document, diag) && ok;
     ok = sort_gpus(&topology->overrides, document, diag) && ok;
     return ok && check_nics(topology, document, diag);
+}
+
+const char *overrides_name(const struct topology *topology, uint32_t number)
+{
+    return section_of(topology->document, number)->name;
 }
 
 void overrides_each_value(const struct topology *topology,

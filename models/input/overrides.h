@@ -22,7 +22,8 @@ struct topology;
 
 struct link_override {
     uint64_t link;
-    double bytes_per_s;     /* 0: as without */
+    double bytes_per_s;     /* 0: as without, times `factor` */
+    double factor;          /* 1: none */
     double latency_seconds; /* negative: as without */
     bool missing;
     uint32_t number; /* of the override, in the order of the file */
@@ -54,5 +55,16 @@ void overrides_fini(struct override_set *overrides);
 
 /* NULL if the link has none. */
 const struct link_override *overrides_of_link(const struct override_set *overrides, uint64_t link);
+
+/* What a link's bandwidth is, given what it is without the override (NULL: there is none). */
+static inline double overrides_bytes_per_s(const struct link_override *override, double without)
+{
+    if (!override)
+        return without;
+    return override->bytes_per_s > 0 ? override->bytes_per_s : override->factor * without;
+}
+
+/* The section's name, "override NAME", of an override by its number. */
+const char *overrides_name(const struct topology *topology, uint32_t number);
 
 #endif

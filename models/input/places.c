@@ -138,3 +138,13 @@ bool places_gpu(const struct places *places, uint64_t place, uint64_t *gpu)
     *gpu = run->gpu + (place - run->place);
     return place >= run->place && place - run->place < run->count;
 }
+
+uint64_t topology_node(const struct topology *topology, uint64_t gpu)
+{
+    return topology->graph ? 0 : places_of_gpu(&topology->places, gpu) / topology->levels[0].size;
+}
+
+uint64_t topology_lane(const struct topology *topology, uint64_t gpu)
+{
+    return topology->graph ? gpu : places_of_gpu(&topology->places, gpu) % topology->levels[0].size;
+}

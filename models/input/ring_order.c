@@ -21,12 +21,12 @@ static int compare_seats(const void *a, const void *b)
 
 static uint64_t node_of(const struct topology *topology, uint64_t gpu)
 {
-    return gpu / topology->levels[0].size;
+    return topology_node(topology, gpu);
 }
 
 static uint64_t lane_of(const struct topology *topology, uint64_t gpu)
 {
-    return gpu % topology->levels[0].size;
+    return topology_lane(topology, gpu);
 }
 
 static void sort_by(uint64_t (*key)(const struct topology *topology, uint64_t gpu), const struct topology *topology,
@@ -52,16 +52,15 @@ static void turn_round(uint32_t *order, uint32_t begin, uint32_t end)
 
 /* Of the parts of `inner` GPUs in each block of `outer`, turns every second one that the group has any GPU in. The
  * GPUs of a part have consecutive indices, and parts keep their places, so a part is where its indices are. */
-static void turn_parts(uint64_t inner, uint64_t outer, uint64_t first, uint64_t stride, uint32_t cp, uint32_t *order)
+static void turn_parts(uint64_t inner, uint64_t outer, const uint64_t *places, uint32_t cp, uint32_t *order)
 {
     bool backwards = false;
     for (uint32_t begin = 0, end; begin < cp; begin = end) {
-        uint64_t gpu = first + begin * stride;
-        for (end = begin + 1; end < cp && (first + end * stride) / inner == gpu / inner;)
+        for (end = begin + 1; end < cp && places[end] / inner == places[begin] / inner;)
             end++;
         if (backwards)
             turn_round(order, begin, end);
-        bool same_block = end < cp && (first + end * stride) / outer == gpu / outer;
+        bool same_block = end < cp && places[end] / outer == places[begin] / outer;
         backwards = same_block && !backwards;
     }
 }
@@ -69,18 +68,21 @@ static void turn_parts(uint64_t inner, uint64_t outer, uint64_t first, uint64_t 
 /* From the inside out: turning a part turns what is inside of it. */
 static void snake(const struct topology *topology, uint64_t first, uint64_t stride, uint32_t cp, uint32_t *order)
 {
-    uint64_t inner = 1;
-    for (uint32_t i = 0; i < cp; i++)
+    uint64_t inner = 1, *places = memory_zeroed(cp, sizeof *places);
+    for (uint32_t i = 0; i < cp; i++) {
         order[i] = i;
-    for (uint32_t k = 0; k < topology->n_levels; k++) {
+        places[i] = places_of_gpu(&topology->places, first + i * stride);
+    }
+    for (uint32_t k = 0; k < topology->n_levels && !topology->graph; k++) {
         const struct level *level = &topology->levels[k];
         uint32_t dimensions = level->kind == LEVEL_TORUS ? level->n_torus : 1;
         for (uint32_t d = 0; d < dimensions; d++) {
             uint64_t outer = inner * (level->kind == LEVEL_TORUS ? level->torus[d] : level->size);
-            turn_parts(inner, outer, first, stride, cp, order);
+            turn_parts(inner, outer, places, cp, order);
             inner = outer;
         }
     }
+    free(places);
 }
 
 void ring_order_of(const struct experiment *experiment, const struct topology *topology, uint64_t first,

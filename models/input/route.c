@@ -48,8 +48,7 @@ static double push(struct way *way, uint32_t k, uint64_t set, uint64_t cable, en
     memory_grow(route->links, route->n_links, route->capacity);
     route->links[route->n_links++] = link;
     const struct link_override *override = overrides_of_link(&topology->overrides, link);
-    double bytes_per_s =
-        override && override->bytes_per_s > 0 ? override->bytes_per_s : wiring_bytes_per_s(&topology->levels[k], cable);
+    double bytes_per_s = overrides_bytes_per_s(override, wiring_bytes_per_s(&topology->levels[k], cable));
     if (bytes_per_s < route->bytes_per_s)
         route->bytes_per_s = bytes_per_s;
     return override ? override->latency_seconds : -1.0;
@@ -117,8 +116,7 @@ static bool gpu_of_lane(const struct topology *topology, uint32_t k, uint64_t pl
     *found = first + wish;
     if (wiring_lane(w, *found) == lane && route_has_nic(topology, k, *found))
         return true;
-    *found = wiring_first_of_lane(w, place, lane);
-    return route_has_nic(topology, k, *found);
+    return wiring_gpu_of_lane(topology, k, place, lane, found) && route_has_nic(topology, k, *found);
 }
 
 /* NVLink first: both ends use one lane, the destination's, or the next after it with a NIC in both nodes. A source that
@@ -261,8 +259,7 @@ struct link_info topology_link(const struct topology *topology, uint64_t link)
         info.absent = link_is_absent(topology, &at);
     }
     const struct link_override *override = overrides_of_link(&topology->overrides, link);
-    if (override && override->bytes_per_s > 0)
-        info.bytes_per_s = override->bytes_per_s;
+    info.bytes_per_s = overrides_bytes_per_s(override, info.bytes_per_s);
     if (override && override->missing)
         info.absent = true;
     return info;

@@ -62,7 +62,7 @@ static bool read_level(struct topology *topology, const struct ini_section *sect
         level->torus[0] = level->size;
         level->n_torus = 1;
     }
-    if (!ini_section_entry(section, "global_latency"))
+    if (level->kind == LEVEL_DRAGONFLY && !ini_section_entry(section, "global_latency"))
         level->global_latency_seconds = level->latency_seconds;
     return level_check(topology, k, inner, section, diag) && ok;
 }

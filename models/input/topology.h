@@ -180,6 +180,10 @@ struct link_info {
  * TOPOLOGY_GPUS_MAX GPUs. */
 bool topology_count(struct topology *topology);
 
+/* The node of a GPU, an instance of the first level, and its index in it. All GPUs of a graph are one node. */
+uint64_t topology_node(const struct topology *topology, uint64_t gpu);
+uint64_t topology_lane(const struct topology *topology, uint64_t gpu);
+
 /* How fast a GPU computes, relative to its profile: 1 without an override. */
 double topology_gpu_speed(const struct topology *topology, uint64_t gpu);
 

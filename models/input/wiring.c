@@ -109,7 +109,18 @@ double wiring_latency_seconds(const struct level *level, uint64_t cable)
     return global ? level->global_latency_seconds : level->latency_seconds;
 }
 
-uint64_t wiring_first_of_lane(const struct wiring *w, uint64_t place, uint64_t lane)
+bool wiring_gpu_of_lane(const struct topology *topology, uint32_t k, uint64_t place, uint64_t lane, uint64_t *found)
 {
-    return place / w->member * w->member + (lane * w->member + w->lanes - 1) / w->lanes;
+    const struct wiring *w = &topology->wiring[k];
+    uint64_t first = place / w->member * w->member, gpu;
+    uint64_t begin = (lane * w->lane_member + w->lanes - 1) / w->lanes;
+    uint64_t end = ((lane + 1) * w->lane_member + w->lanes - 1) / w->lanes;
+    for (uint64_t group = 0; group < w->member; group += w->lane_member) {
+        for (uint64_t at = begin; at < end; at++) {
+            *found = first + group + at;
+            if (places_gpu(&topology->places, *found, &gpu))
+                return true;
+        }
+    }
+    return false;
 }

@@ -78,7 +78,7 @@ double wiring_latency_seconds(const struct level *level, uint64_t cable);
 /* Whether level k is a switch that GPUs reach by NICs of their own: of rail attachment, its ports on the GPUs. */
 bool wiring_has_nics(const struct topology *topology, uint32_t k);
 
-/* The first GPU (by place) of `lane` in the member of level k that `place` is in. */
-uint64_t wiring_first_of_lane(const struct wiring *w, uint64_t place, uint64_t lane);
+/* The first GPU that is there of those of `lane` in the member of level k that `place` is in. False if none is. */
+bool wiring_gpu_of_lane(const struct topology *topology, uint32_t k, uint64_t place, uint64_t lane, uint64_t *found);
 
 #endif

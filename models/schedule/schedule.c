@@ -52,7 +52,22 @@ static void check_effects(const struct schedule *schedule, struct diagnostics *d
                             schedule->algorithm->name);
 }
 
-/* Programs grow with ranks^2 * rounds: a tiny kv_block on a long sequence would fill the memory with them. */
+uint32_t schedule_period(const struct schedule *schedule)
+{
+    const struct sharding *sharding = &schedule->sharding;
+    bool even = sharding->kind != SHARDING_EXPLICIT && sharding->kind != SHARDING_PER_DOCUMENT &&
+                sharding->seq_len % schedule->ranks == 0 && sharding->cached % schedule->ranks == 0;
+    bool alike = even && schedule->experiment->mask.kind == MASK_FULL && schedule->queries == QUERIES_BY_ROW &&
+                 sharding->joined == 1;
+    const struct experiment *experiment = schedule->experiment;
+    enum algorithm_turns turns = schedule->algorithm->turns;
+    if (turns == TURNS_FORWARD && (experiment->train || experiment->collective == COLLECTIVE_HIERARCHICAL))
+        turns = TURNS_NEVER;
+    return alike && turns != TURNS_NEVER ? 1 : schedule->ranks;
+}
+
+/* Programs grow with ranks^2 * rounds, or with ranks * rounds where one stands for all: a tiny kv_block on a long
+ * sequence would fill the memory with them. */
 #define OPERATIONS_MAX 1e8
 
 /* Blocks that a shard travels in, by rows or by heads. */
@@ -67,11 +82,12 @@ static double rounds_of(const struct schedule *schedule)
     return 1;
 }
 
-static bool check_size(const struct schedule *schedule, struct diagnostics *diag)
+/* Whether so many programs of it are not too much. */
+static bool check_size(const struct schedule *schedule, double programs, struct diagnostics *diag)
 {
     const struct experiment *experiment = schedule->experiment;
     double ranks = schedule->ranks, rounds = rounds_of(schedule);
-    double operations = ranks * ranks * rounds * (experiment->train ? 12 : 5) * (experiment->split_kv ? 1.5 : 1);
+    double operations = programs * ranks * rounds * (experiment->train ? 12 : 5) * (experiment->split_kv ? 1.5 : 1);
     if (operations <= OPERATIONS_MAX)
         return true;
     if (rounds > 1 && (schedule->algorithm->uses & USES_GATHER_HEADS))
@@ -207,7 +223,7 @@ bool schedule_init(struct schedule *schedule, const struct experiment *experimen
     sharding_init(&schedule->sharding, experiment, joined_ranks(schedule));
     check_workload(schedule, diag);
     check_collective(schedule, diag);
-    check_size(schedule, diag);
+    check_size(schedule, schedule_period(schedule), diag);
     check_overflow(schedule, diag);
     if (schedule->algorithm->check)
         schedule->algorithm->check(schedule, diag);
@@ -236,20 +252,6 @@ void schedule_build(const struct schedule *schedule, uint32_t rank, struct progr
     program_trim(program);
 }
 
-uint32_t schedule_period(const struct schedule *schedule)
-{
-    const struct sharding *sharding = &schedule->sharding;
-    bool even = sharding->kind != SHARDING_EXPLICIT && sharding->kind != SHARDING_PER_DOCUMENT &&
-                sharding->seq_len % schedule->ranks == 0 && sharding->cached % schedule->ranks == 0;
-    bool alike = even && schedule->experiment->mask.kind == MASK_FULL && schedule->queries == QUERIES_BY_ROW &&
-                 sharding->joined == 1;
-    const struct experiment *experiment = schedule->experiment;
-    enum algorithm_turns turns = schedule->algorithm->turns;
-    if (turns == TURNS_FORWARD && (experiment->train || experiment->collective == COLLECTIVE_HIERARCHICAL))
-        turns = TURNS_NEVER;
-    return alike && turns != TURNS_NEVER ? 1 : schedule->ranks;
-}
-
 struct program *schedule_build_first(const struct schedule *schedule, uint32_t count)
 {
     struct program *programs = memory_zeroed(count, sizeof *programs);
@@ -263,6 +265,11 @@ void schedule_free_first(struct program *programs, uint32_t count)
     for (uint32_t r = 0; programs && r < count; r++)
         program_fini(&programs[r]);
     free(programs);
+}
+
+bool schedule_check_all(const struct schedule *schedule, struct diagnostics *diag)
+{
+    return check_size(schedule, schedule->ranks, diag);
 }
 
 struct program *schedule_build_all(const struct schedule *schedule)

@@ -46,6 +46,10 @@ void schedule_build(const struct schedule *schedule, uint32_t rank, struct progr
 struct program *schedule_build_first(const struct schedule *schedule, uint32_t count);
 void schedule_free_first(struct program *programs, uint32_t count);
 
+/* False, with a message, when the programs of all ranks would be too many operations. (Those of the ranks below the
+ * period never are.) */
+bool schedule_check_all(const struct schedule *schedule, struct diagnostics *diag);
+
 /* All ranks' programs: an array of schedule->ranks; the caller calls schedule_free_programs. */
 struct program *schedule_build_all(const struct schedule *schedule);
 void schedule_free_programs(const struct schedule *schedule, struct program *programs);

@@ -56,7 +56,13 @@ static void options_without_effect_are_misuse(void **state)
     expect_misuse("toy-2 two-owners -j 2", "--jobs has no effect with a single prediction");
     expect_misuse("toy-2 two-owners --sweep parallel.cp=1,2 --trace x", "--trace has no effect with --sweep");
     expect_misuse("toy-2 two-owners --sweep parallel.cp=1,2 --details", "--details has no effect with --sweep");
-    expect_misuse("--check toy-2 --json -", "--json has no effect with --check");
+    expect_misuse("--check toy-2 --csv -", "--csv has no effect with --check");
+    expect_misuse("--check toy-2 --details", "--details has no effect with --check");
+    expect_misuse("--check toy-2 --plot time=-", "a check has no time plot, expected topology");
+    expect_misuse("toy-2 two-owners --plot topology=-", "a topology plot needs --check");
+    expect_misuse("toy-2 two-owners --path 0:1", "--path has no effect with anything but --check");
+    expect_misuse("toy-2 two-owners --path 0", "--path has no effect with anything but --check");
+    expect_misuse("--compare a.json b.json --path 0:1", "--path has no effect with anything but --check");
     expect_misuse("--check toy-2 --quiet", "--quiet has no effect with --check");
     expect_misuse("--events two-owners --plot -", "--plot has no effect with --events");
     expect_misuse("--collectives messages toy-2 two-owners", "--collectives has no effect without --hw");

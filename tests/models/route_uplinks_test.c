@@ -176,7 +176,7 @@ static void a_cluster_of_131072_gpus_costs_what_is_asked_of_it(void **state)
     struct diagnostics diag;
     diagnostics_init(&diag);
     const char *overrides[] = {"level fabric.size=512", "level fabric.routing=ecmp",
-                               "override slow.link=su: gpu 99999 up", "override slow.factor=0.5"};
+                               "override slow.link=su: gpu 99992 up", "override slow.factor=0.5"};
     assert_true(topology_read(&t, CPSIM_SOURCE_DIR "/topologies/superpod-h100-16384.ini", overrides, 4, &diag));
     diagnostics_fini(&diag);
     assert_int_equal(t.n_gpus, 131072);

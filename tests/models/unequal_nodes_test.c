@@ -24,6 +24,11 @@ static void gpus_are_numbered_over_those_that_are_there(void **state)
     assert_route_text(&t, 8, 0, "leaf: gpu 8 up, leaf: gpu 0 down", 10);
     assert_int_equal(topology_level_between(&t, 3, 4), 1);
     assert_int_equal(topology_level_between(&t, 6, 8), 0);
+    static const uint64_t node[] = {0, 0, 0, 0, 1, 1, 2, 2, 2}, lane[] = {0, 1, 2, 3, 0, 1, 0, 1, 2};
+    for (uint64_t gpu = 0; gpu < 9; gpu++) {
+        assert_int_equal(topology_node(&t, gpu), node[gpu]);
+        assert_int_equal(topology_lane(&t, gpu), lane[gpu]);
+    }
     struct route route;
     struct diagnostics diag;
     route_init(&route);
@@ -49,6 +54,14 @@ static void links_of_absent_gpus_are_told_apart(void **state)
         absent += expected;
     }
     assert_int_equal(absent, 2 * 2 + 2);
+    topology_fini(&t);
+
+    read_topology(&t, CLUSTER "[level node]\nsize = 4\nsizes = 2\nkind = mesh\n" RATE);
+    for (uint64_t link = 0; link < t.n_links; link++) {
+        char name[LINK_NAME_SIZE];
+        topology_link_name(&t, link, name, sizeof name);
+        assert_true(topology_link(&t, link).absent == (strstr(name, "absent") != NULL));
+    }
     topology_fini(&t);
 }
 

@@ -19,10 +19,10 @@
 #include "sim/engine.h"
 #include "sim/fold.h"
 #include "sim/plan.h"
-#include "tests/random_experiment.h"
+#include "tests/random_cluster.h"
 
 #ifdef __SANITIZE_ADDRESS__
-#define CASES 3 /* of each algorithm */
+#define CASES 4 /* of each algorithm */
 #else
 #define CASES 20
 #endif
@@ -33,6 +33,7 @@
  * turning others does not give. */
 struct pair {
     struct experiment experiment;
+    bool drawn; /* at random, the experiment was */
     struct topology topology;
     struct device device;
     struct schedule schedule;
@@ -222,8 +223,10 @@ static void compare_links(const struct pair *pair, const char *engine, const str
     for (size_t w = 0, f = 0; w < whole.count; w++) {
         bytes += whole.items[w].bytes;
         busy += whole.items[w].end;
-        if (f == folded.count || whole.items[w].link != folded.items[f].link)
+        if (f == folded.count || whole.items[w].link != folded.items[f].link) {
+            assert_null(folding_link(&pair->folding, whole.items[w].link)); /* another one stands for it */
             continue;
+        }
         struct load a = whole.items[w], b = folded.items[f++];
         const struct folded_link *class = folding_link(&pair->folding, b.link);
         assert_non_null(class);
@@ -332,8 +335,9 @@ static void compare(const struct pair *pair)
     }
 }
 
-/* Folds a question whose experiment, topology, device and schedule are there. */
-static void pair_fold(struct pair *pair)
+/* Folds a question whose experiment, topology, device and schedule are there; false if ranks cannot reach each other.
+ */
+static bool pair_fold(struct pair *pair)
 {
     struct diagnostics diag;
     diagnostics_init(&diag);
@@ -348,55 +352,33 @@ static void pair_fold(struct pair *pair)
     pair->simulation = pair->turned_simulation =
         (struct simulation){.ensemble = &pair->whole, .cost = &pair->cost, .placement = &pair->placement};
     pair->turned_simulation.ensemble = &pair->turned;
-    good = good && plan_init(&pair->plan, &pair->simulation, &diag) &&
-           plan_init(&pair->turned_plan, &pair->turned_simulation, &diag);
     diagnostics_print(&diag, stderr, "  ");
-    diagnostics_fini(&diag);
     assert_true(good);
-    fold_init(&pair->folding, &pair->turned, &pair->turned_plan);
+    good = plan_init(&pair->plan, &pair->simulation, &diag) &&
+           plan_init(&pair->turned_plan, &pair->turned_simulation, &diag);
+    diagnostics_fini(&diag);
+    if (good)
+        fold_init(&pair->folding, &pair->turned, &pair->turned_plan);
+    return good;
 }
 
 static void pair_fini(struct pair *pair)
 {
-    folding_fini(&pair->folding);
-    plan_fini(&pair->plan);
-    plan_fini(&pair->turned_plan);
+    if (pair->turned_plan.simulation) {
+        folding_fini(&pair->folding);
+        plan_fini(&pair->plan);
+        plan_fini(&pair->turned_plan);
+    }
     ensemble_fini(&pair->whole);
     ensemble_fini(&pair->turned);
     schedule_free_programs(&pair->schedule, pair->programs);
     schedule_fini(&pair->schedule);
     device_fini(&pair->device);
     topology_fini(&pair->topology);
-    random_experiment_fini(&pair->experiment);
-}
-
-/* Levels of any kinds, of few different speeds, so that some are as fast as others, with room for `ranks`. */
-static void random_topology(struct dice *dice, uint32_t ranks, char *text, size_t size)
-{
-    static const char *const kinds[] = {"switch", "switch", "mesh", "ring"};
-    static const char *const channels = "channels = 8\nchannel_bandwidth = 20 MB/s\nll_bandwidth = 9 MB/s\n"
-                                        "channels_per_peer = 2\n";
-    bool has_channels = dice_chance(dice, 3), has_collectives = dice_chance(dice, 3);
-    size_t n = (size_t)snprintf(text, size, "[cluster]\ndevice = toy\n");
-    uint32_t levels = 1 + dice_below(dice, 3), room = 1;
-    for (uint32_t k = 0; k < levels; k++) {
-        uint32_t members = 2 + dice_below(dice, 5), wide = 2 + dice_below(dice, 2);
-        if (k + 1 == levels && room * members < ranks)
-            members = (ranks + room - 1) / room;
-        char kind[40];
-        snprintf(kind, sizeof kind, "%s", kinds[dice_below(dice, 4)]);
-        if (dice_chance(dice, 4)) {
-            members = (members + wide - 1) / wide < 2 ? 2 * wide : (members + wide - 1) / wide * wide;
-            snprintf(kind, sizeof kind, "torus:%ux%u", wide, members / wide);
-        }
-        n += (size_t)snprintf(
-            text + n, size - n, "[level l%u]\nsize = %u\nkind = %s\nbandwidth = %u MB/s\nlatency = %u us\n%s%s%s%s%s",
-            k, members, kind, 50 * (1 + dice_below(dice, 3)), 1 + dice_below(dice, 3),
-            k > 0 && dice_chance(dice, 2) ? "attach = node\n" : "", dice_chance(dice, 4) ? "duplex = half\n" : "",
-            has_channels ? channels : "", has_channels && k ? "medium = network\n" : "",
-            has_collectives ? "collectives = 3 us + 1 us: 30 MB/s, 9 us: 45 MB/s\n" : "");
-        room *= members;
-    }
+    if (pair->drawn)
+        random_experiment_fini(&pair->experiment);
+    else
+        experiment_fini(&pair->experiment);
 }
 
 /* An implementation whose host, copies and transfers cost something. */
@@ -419,11 +401,12 @@ static struct implementation random_implementation(struct dice *dice)
 }
 
 /* Makes the experiment one of several groups, their ranks in any order. */
-static void random_layout(struct dice *dice, struct experiment *e)
+static void random_layout(struct dice *dice, struct experiment *e, bool even)
 {
-    uint32_t tp = 1 + dice_below(dice, 3);
-    e->degree[PARALLEL_TP] = e->model.kv_heads % tp ? 1 : tp;
-    e->degree[PARALLEL_DP] = 1 + dice_below(dice, 256 / (e->degree[PARALLEL_CP] * e->degree[PARALLEL_TP]) < 8 ? 2 : 8);
+    uint32_t *degree = e->degree, tp = 1 + dice_below(dice, even ? 2 : 3);
+    degree[PARALLEL_TP] = e->model.kv_heads % tp ? 1 : tp;
+    bool many = 256 / (degree[PARALLEL_CP] * degree[PARALLEL_TP]) >= 8;
+    degree[PARALLEL_DP] = even ? 1U << dice_below(dice, many ? 4 : 2) : 1 + dice_below(dice, many ? 8 : 2);
     for (uint32_t i = PARALLEL_DIMENSIONS - 1; i > 0; i--) {
         uint32_t j = dice_below(dice, i + 1);
         enum parallel_dimension other = e->order[j];
@@ -432,12 +415,14 @@ static void random_layout(struct dice *dice, struct experiment *e)
     }
 }
 
-/* Now and then all ranks of a group do the same. */
-static void make_alike(struct experiment *e)
+/* All ranks of a group do the same, and have neighbours alike in a cluster that is even. */
+static void make_even(struct experiment *e)
 {
     free(e->mask.document_starts);
     free(e->shard_counts);
     e->shard_counts = NULL;
+    while (e->degree[PARALLEL_CP] & (e->degree[PARALLEL_CP] - 1))
+        e->degree[PARALLEL_CP]--;
     e->sharding = SHARDING_CONTIGUOUS;
     e->seq_len = (e->seq_len / e->degree[PARALLEL_CP] + 1) * e->degree[PARALLEL_CP];
     e->new_tokens = 0;
@@ -446,31 +431,50 @@ static void make_alike(struct experiment *e)
 
 static bool random_machine(struct dice *dice, struct pair *pair, const char *text)
 {
-    struct diagnostics diag;
-    diagnostics_init(&diag);
-    bool good = topology_read_text(&pair->topology, "test", text, &diag);
-    char *path = good ? topology_device_path(&pair->topology, &diag) : NULL;
-    good = path && device_read(&pair->device, path, &diag);
-    diagnostics_print(&diag, stderr, "  ");
-    diagnostics_fini(&diag);
-    free(path);
-    pair->device.launch_seconds = 1e-6 * dice_below(dice, 8);
-    pair->device.peak_flops_per_s = 100e12;
-    pair->device.transfer_slowdown = dice_chance(dice, 3) ? 0.3 : 0;
+    struct diagnostics unused;
+    diagnostics_init(&unused);
+    bool good = topology_read_text(&pair->topology, "test", text, &unused);
+    if (good) {
+        char *path = topology_device_path(&pair->topology, &unused);
+        assert_true(path && device_read(&pair->device, path, &unused));
+        free(path);
+        pair->device.launch_seconds = 1e-6 * dice_below(dice, 8);
+        pair->device.peak_flops_per_s = 100e12;
+        pair->device.transfer_slowdown = dice_chance(dice, 3) ? 0.3 : 0;
+    }
+    diagnostics_fini(&unused);
     return good;
 }
 
-/* True if the experiment was accepted. */
+/* A cluster that is accepted. */
+static void find_machine(struct dice *dice, struct pair *pair, bool even)
+{
+    const uint32_t *degree = pair->experiment.degree;
+    char *text = NULL;
+    do {
+        free(text);
+        text = random_cluster(dice, degree[0] * degree[1] * degree[2], even);
+    } while (!random_machine(dice, pair, text));
+    const struct experiment *e = &pair->experiment;
+    random_experiment_describe(e, pair->what, 512);
+    size_t n = strlen(pair->what);
+    snprintf(pair->what + n, sizeof pair->what - n, ", tp %u, dp %u, order %d %d %d (tp 0, cp 1, dp 2)\n%s",
+             degree[PARALLEL_TP], degree[PARALLEL_DP], (int)e->order[0], (int)e->order[1], (int)e->order[2], text);
+    free(text);
+}
+
+/* True if the experiment was accepted and every message has a way. */
 static bool random_pair(struct dice *dice, const char *algorithm, struct pair *pair)
 {
     const struct random_bounds bounds = {
         .ranks_max = dice_chance(dice, 4) ? 32 : 9, .rows_max = 12, .dtype = DTYPE_BF16};
-    *pair = (struct pair){.experiment = random_experiment(dice, algorithm, &bounds)};
+    *pair = (struct pair){.experiment = random_experiment(dice, algorithm, &bounds), .drawn = true};
     struct experiment *e = &pair->experiment;
-    if (dice_chance(dice, 2))
-        make_alike(e);
+    bool even = dice_chance(dice, 2);
+    if (even)
+        make_even(e);
     e->implementation = random_implementation(dice);
-    random_layout(dice, e);
+    random_layout(dice, e, even);
     struct diagnostics unused;
     diagnostics_init(&unused);
     bool accepted = schedule_init(&pair->schedule, e, &unused, &unused);
@@ -479,23 +483,18 @@ static bool random_pair(struct dice *dice, const char *algorithm, struct pair *p
         random_experiment_fini(e);
         return false;
     }
-    char text[1500];
-    random_topology(dice, e->degree[0] * e->degree[1] * e->degree[2], text, sizeof text);
-    assert_true(random_machine(dice, pair, text));
-    random_experiment_describe(e, pair->what, 512);
-    size_t n = strlen(pair->what);
-    snprintf(pair->what + n, sizeof pair->what - n, ", tp %u, dp %u, order %d %d %d (tp 0, cp 1, dp 2)\n%s",
-             e->degree[PARALLEL_TP], e->degree[PARALLEL_DP], (int)e->order[0], (int)e->order[1], (int)e->order[2],
-             text);
-    pair_fold(pair);
-    return true;
+    find_machine(dice, pair, even);
+    accepted = pair_fold(pair);
+    if (!accepted)
+        pair_fini(pair);
+    return accepted;
 }
 
 /* Whether SimGrid can run all ranks of it in a moment. */
 static bool is_quick(const struct pair *pair)
 {
 #ifdef __SANITIZE_ADDRESS__
-    const double work = 1e6;
+    const double work = 4e6;
 #else
     const double work = 2e7;
 #endif
@@ -509,7 +508,7 @@ static void folded_equals_whole(void **state)
     for (size_t a = 0; algorithms[a]; a++) {
         struct dice dice = {.state = 3};
         unsigned accepted = 0, tried = 0;
-        for (; accepted < CASES && tried < 20 * CASES; tried++) {
+        for (; accepted < CASES && tried < 40 * CASES; tried++) {
             struct pair pair;
             if (!random_pair(&dice, algorithms[a]->name, &pair))
                 continue;
@@ -523,12 +522,100 @@ static void folded_equals_whole(void **state)
         }
         assert_int_equal(accepted, CASES);
     }
-    assert_true(folded > 4 * CASES && turned > CASES); /* it was no comparison of equal things */
+    print_message("%u folded, %u within a group\n", folded, turned);
+    assert_true(folded > 3 * CASES && turned > CASES / 4); /* it was no comparison of equal things */
+}
+
+/* A ring in full attention, forward: all of its ranks do the same. The caller calls pair_fini. */
+static void ask(struct pair *pair, const char *topology, const char *parallel, uint32_t cp)
+{
+    *pair = (struct pair){0};
+    char *text = memory_format("[model]\nq_heads = 2\nkv_heads = 2\nhead_dim = 64\ndtype = bf16\n"
+                               "[workload]\nseq_len = %u\nbatch = 1\nmask = full\npass = forward\n"
+                               "[parallel]\ncp = %u\n%s\n[schedule]\nalgorithm = ring\nsharding = contiguous\n",
+                               16 * cp, cp, parallel);
+    char path[] = "/tmp/cpsim-test-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    bool good = topology_read_text(&pair->topology, "test", topology, &diag) &&
+                experiment_read(&pair->experiment, path, NULL, 0, &diag) &&
+                schedule_init(&pair->schedule, &pair->experiment, NULL, &diag);
+    char *device = topology_device_path(&pair->topology, &diag);
+    good = good && device_read(&pair->device, device, &diag);
+    diagnostics_print(&diag, stderr, "  ");
+    assert_true(good);
+    diagnostics_fini(&diag);
+    unlink(path);
+    free(device);
+    snprintf(pair->what, sizeof pair->what, "%s\n%s", text, topology);
+    free(text);
+    assert_true(pair_fold(pair));
+}
+
+#define NODES_OF_8                                                                                                     \
+    "[cluster]\ndevice = toy\n"                                                                                        \
+    "[level node]\nsize = 8\nkind = switch\nbandwidth = 400 MB/s\nlatency = 1 us\n"                                    \
+    "[level net]\nsize = 128\nkind = switch\nbandwidth = 50 MB/s\nlatency = 4 us\n"
+
+/* Of a ring over nodes of 8, a rank is like those at the same place in other nodes. What is slow tells apart all of the
+ * ring that it is in, and nobody else. */
+static void classes_are_as_few_as_can_be(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *topology, *parallel;
+        uint32_t cp, classes, first_stands_for;
+    } cases[] = {
+        {NODES_OF_8, "", 8, 1, 8},
+        {NODES_OF_8, "", 32, 8, 4},
+        {NODES_OF_8, "", 12, 12, 1},
+        {NODES_OF_8, "dp = 2", 32, 8, 8},
+        {NODES_OF_8, "dp = 8\norder = dp,cp,tp", 16, 1, 128},
+        {NODES_OF_8 "attach = node\n", "dp = 8\norder = dp,cp,tp", 16, 1, 128},
+        {NODES_OF_8 "[override slow]\nlink = net: gpu 39 up\nfactor = 0.5\n", "dp = 2", 32, 40, 4},
+        {NODES_OF_8 "[override gone]\nlink = net: gpu 7 *\nmissing = yes\n", "dp = 2", 32, 40, 1},
+        {NODES_OF_8 "[override unused]\nlink = net: gpu 38 up\nfactor = 0.5\n", "dp = 2", 32, 8, 8},
+        {NODES_OF_8 "[override slow]\nlink = node: gpu 3 down\nlatency = 9 us\n", "dp = 3", 8, 9, 1},
+        {NODES_OF_8 "attach = node\n[override slow]\nlink = net: node 3 up\nfactor = 0.9\n", "dp = 3", 16, 24, 4},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pair pair;
+        ask(&pair, cases[i].topology, cases[i].parallel, cases[i].cp);
+        if (pair.folding.ensemble.n_instances != cases[i].classes ||
+            pair.folding.ensemble.instances[0].stands_for != cases[i].first_stands_for)
+            fail_msg("%u classes, the first stands for %u: %s", pair.folding.ensemble.n_instances,
+                     pair.folding.ensemble.instances[0].stands_for, pair.what);
+        compare(&pair);
+        pair_fini(&pair);
+    }
+}
+
+/* 1,024 ranks, whose rings stay within four nodes each, or cross nodes with every message. */
+static void a_thousand_ranks_fold(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *parallel;
+        uint32_t classes;
+    } cases[] = {{"dp = 32", 8}, {"dp = 32\norder = dp,cp,tp", 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pair pair;
+        ask(&pair, NODES_OF_8 "attach = node\n", cases[i].parallel, 32);
+        assert_int_equal(pair.whole.n_instances, 1024);
+        assert_int_equal(pair.folding.ensemble.n_instances, cases[i].classes);
+        compare(&pair);
+        pair_fini(&pair);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(classes_are_as_few_as_can_be),
+        cmocka_unit_test(a_thousand_ranks_fold),
         cmocka_unit_test(folded_equals_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
