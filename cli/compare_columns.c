@@ -66,8 +66,10 @@ static void collect_candidates(struct candidates *candidates, const struct compa
 /* The setting whose value names a set of values that this one is part of; NULL: it stands for itself. */
 static const char *name_above(const struct candidate *candidate)
 {
-    static const char *const shape[] = {"model.q_heads", "model.kv_heads", "model.head_dim", "model.layers",
-                                        "model.hidden",  "model.ffn",      "model.vocab"};
+    static const char *const shape[] = {"model.q_heads", "model.kv_heads", "model.head_dim",        "model.layers",
+                                        "model.hidden",  "model.ffn",      "model.vocab",           "model.mlp",
+                                        "model.norm",    "model.bias",     "model.tied_embeddings", "model.positions",
+                                        "model.dropout"};
     if (candidate->source == FROM_TOPOLOGY)
         return strcmp(candidate->name, "path") == 0 ? NULL : "path";
     for (size_t i = 0; candidate->source == FROM_EXPERIMENT && i < sizeof shape / sizeof *shape; i++)

@@ -12,7 +12,12 @@
 #include "hw/transport.h"
 #include "models/base/memory.h"
 #include "models/input/data_path.h"
+#include "models/input/transformer.h"
+#include "models/layer/activations.h"
+#include "models/layer/flops.h"
+#include "models/layer/parameters.h"
 #include "models/schedule/algorithms/algorithm.h"
+#include "models/schedule/mask.h"
 #include "sim/engine.h"
 
 static bool list_algorithms(FILE *stream, struct diagnostics *diag)
@@ -147,12 +152,19 @@ static bool read_opening_comment(const char *path, char *text, size_t size)
     return true;
 }
 
-static bool list_files(const char *folder, FILE *stream, struct diagnostics *diag)
+/* The names of a folder's data files, as data_path_list has them; complains where there is none. */
+static char **file_names(const char *folder, bool *fine, struct diagnostics *diag)
 {
     char **names = data_path_list(folder);
-    bool fine = true;
-    if (!names[0])
-        fine = diagnostics_add(diag, "no data files in '%s': set CPSIM_DATA to the folder that has it", folder);
+    *fine =
+        names[0] || diagnostics_add(diag, "no data files in '%s': set CPSIM_DATA to the folder that has it", folder);
+    return names;
+}
+
+static bool list_files(const char *folder, FILE *stream, struct diagnostics *diag)
+{
+    bool fine;
+    char **names = file_names(folder, &fine, diag);
     int width = 0;
     for (char **name = names; *name; name++)
         width = (int)strlen(*name) > width ? (int)strlen(*name) : width;
@@ -170,6 +182,85 @@ static bool list_files(const char *folder, FILE *stream, struct diagnostics *dia
     return fine;
 }
 
+/* ---- transformers ---- */
+
+#define LISTED_SEQ_LEN 8192
+
+/* What a model counts at a length that it can have; nothing where its file leaves out what the counts need. */
+static void transformer_counts(struct text_table *table, const struct transformer *model)
+{
+    if (!transformer_is_complete(model)) {
+        for (int column = 0; column < 5; column++)
+            text_table_cell(table, "-");
+        return;
+    }
+    uint64_t seq_len = model->positions && model->positions < LISTED_SEQ_LEN ? model->positions : LISTED_SEQ_LEN;
+    bool windowed = model->window > 0 && model->window < seq_len;
+    struct mask mask = {.kind = windowed ? MASK_WINDOW : MASK_CAUSAL, .seq_len = seq_len, .window = model->window};
+    struct span all = {.stride = 1, .count = seq_len};
+    struct parameters parameters = parameters_of_model(model);
+    struct step_flops step =
+        flops_of_step(model, (double)seq_len, (double)mask_pairs(&mask, all, all), RECOMPUTE_NONE, false);
+    struct activation_setting setting = {.rows = 1, .keys = seq_len, .tp = 1, .flash = true, .dtype = DTYPE_BF16};
+    struct activation kept[ACTIVATIONS_MAX];
+    double bytes = activations_total(kept, activations_of_layer(model, &setting, kept));
+    text_table_cell(table, "%.3f", (double)parameters_total(&parameters) / 1e9);
+    text_table_cell(table, "%" PRIu64, seq_len);
+    text_table_cell(table, "%.2f", flops_total(&step.forward) / (double)seq_len / 1e9);
+    text_table_cell(table, "%.2f", flops_total(&step.backward) / (double)seq_len / 1e9);
+    text_table_cell(table, "%.1f", bytes / 1024);
+}
+
+/* One row; false, with a message and no row, when the file is bad. */
+static bool transformer_row(struct text_table *table, const char *name, const char *path, struct diagnostics *diag)
+{
+    char what[512];
+    struct transformer model;
+    if (!path || !read_opening_comment(path, what, sizeof what))
+        return diagnostics_add(diag, "cannot read 'models/transformers/%s.ini'", name);
+    if (!transformer_read(&model, path, diag))
+        return false;
+    text_table_cell(table, "%s", name);
+    transformer_counts(table, &model);
+    text_table_cell(table, "%s", what);
+    return true;
+}
+
+static bool list_transformers(FILE *stream, struct diagnostics *diag)
+{
+    bool fine;
+    size_t rows = 0;
+    char **names = file_names("models/transformers", &fine, diag);
+    struct text_table table;
+    text_table_init(&table);
+    text_table_column(&table, true, "model");
+    text_table_column(&table, false, "parameters\n10^9");
+    text_table_column(&table, false, "seq_len\ntokens");
+    text_table_column(&table, false, "forward\nGFLOP/token");
+    text_table_column(&table, false, "backward\nGFLOP/token");
+    text_table_column(&table, false, "kept per layer\nKiB/token");
+    text_table_column(&table, true, "what");
+    for (char **name = names; *name; name++) {
+        char *path = data_path_find("models/transformers", *name);
+        if (transformer_row(&table, *name, path, diag))
+            rows++;
+        else
+            fine = false;
+        free(path);
+        free(*name);
+    }
+    free(names);
+    if (rows > 0) {
+        text_table_print(&table, stream);
+        fprintf(stream,
+                "FLOPs: those of the model's matrix products over a sequence of seq_len tokens under the causal "
+                "mask, in its window if\nit has one. Kept: activations of a layer for the backward pass, in bf16 "
+                "by one rank, with FlashAttention.\n");
+    }
+    text_table_fini(&table);
+    return fine;
+}
+
 static const struct {
     const char *name;
     const char *folder; /* of files */
@@ -177,7 +268,7 @@ static const struct {
 } subjects[] = {
     {"algorithms", NULL, list_algorithms},
     {"devices", "models/devices", NULL},
-    {"transformers", "models/transformers", NULL},
+    {"transformers", NULL, list_transformers},
     {"implementations", "models/implementations", NULL},
     {"topologies", "topologies", NULL},
     {"experiments", "experiments", NULL},

@@ -83,12 +83,7 @@ static bool settle_model(struct experiment *experiment, struct diagnostics *diag
                                        "[model] has no key '%s', expected q_heads, kv_heads and head_dim, or a preset",
                                        needed[i]);
     }
-    const struct transformer *model = &experiment->model;
-    if (model->q_heads > 0 && model->kv_heads > 0 && model->q_heads % model->kv_heads != 0)
-        ok = COMPLAIN(experiment, diag, "model", "kv_heads",
-                      "'kv_heads' = %" PRIu32 " does not divide q_heads = %" PRIu32 ", expected a divisor",
-                      model->kv_heads, model->q_heads);
-    return ok;
+    return transformer_check(&experiment->model, experiment->document, section, diag) && ok;
 }
 
 /* --- [schedule] implementation ------------------------------------------------------------------------------------ */

@@ -20,12 +20,32 @@ struct ini_document;
 /* Positions are 32-bit inside a block of rows, so a sequence has at most 2^31 of them; pair counts then fit 64 bits. */
 #define SEQ_LEN_MAX (UINT64_C(1) << 31)
 
-/* The shape of a transformer; attention uses q_heads, kv_heads and head_dim. */
+enum mlp_kind {
+    MLP_GATED, /* three matrices: down(act(gate(x)) * up(x)), as SwiGLU */
+    MLP_PLAIN, /* two: down(act(up(x))) */
+};
+
+enum norm_kind {
+    NORM_RMS,   /* a scale per element */
+    NORM_LAYER, /* a scale and a shift */
+};
+
+/* Which matrix products of a layer add a bias; the head never does. */
+enum bias_kind { BIAS_NONE, BIAS_QKV, BIAS_ALL };
+
+/* The shape of a dense transformer (no mixture of experts): per layer a norm, attention, a norm, an MLP; a norm and the
+ * head behind the last. Attention uses q_heads, kv_heads and head_dim alone; models/layer counts with all of it. */
 struct transformer {
     char name[48]; /* the preset's name, or "custom" */
     uint32_t q_heads, kv_heads, head_dim;
     uint32_t layers, hidden, ffn, vocab; /* 0 when a custom model does not give them */
-    uint64_t window;                     /* sliding window the model was trained with; 0 = none (information only) */
+    enum mlp_kind mlp;
+    enum norm_kind norm;
+    enum bias_kind bias;
+    bool tied_embeddings; /* the head's matrix is the embedding's */
+    uint32_t positions;   /* learned position embeddings; 0: none, rotary ones have no parameters */
+    bool dropout;         /* trained with dropout on attention's probabilities and behind both blocks */
+    uint64_t window;      /* sliding window the model was trained with; 0 = none; a run has its workload's mask */
 };
 
 enum mask_kind {

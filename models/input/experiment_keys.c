@@ -222,11 +222,12 @@ static const struct key_spec schedule_keys[] = {
      .help = "whose way of carrying it out: kernels and passes around attention, messages, the host's time"},
 };
 
-const struct section_spec experiment_model = {.name = "model",
-                                              .required = true,
-                                              .help = "whose attention layer",
-                                              .keys = model_keys,
-                                              .n_keys = COUNT_OF(model_keys)};
+const struct section_spec experiment_model = {
+    .name = "model",
+    .required = true,
+    .help = "whose attention layer; layers to dropout say what the rest of it is, for information",
+    .keys = model_keys,
+    .n_keys = COUNT_OF(model_keys)};
 const struct section_spec experiment_workload = {.name = "workload",
                                                  .required = true,
                                                  .help = "what it works on",

@@ -158,6 +158,22 @@ static void every_list_lists(void **state)
     }
 }
 
+/* Whole models in numbers; of a file that leaves some out, its name; a bad file is said to be one. */
+static void transformers_are_listed_with_what_they_count(void **state)
+{
+    (void)state;
+    expect("$CPSIM --list transformers", 0,
+           "llama3-8b           8.030     8192        17.16        34.31           136.1  Llama 3 8B", "");
+    expect(
+        "mkdir -p $DIR/data/transformers; printf '; x.ini - Heads.\n[transformer]\nname = x\nq_heads = 4\n"
+        "kv_heads = 2\nhead_dim = 8\n' >$DIR/data/transformers/x.ini; CPSIM_DATA=$DIR/data $CPSIM --list transformers",
+        0, "x               -        -            -            -               -  Heads\n", "");
+    expect("printf '[transformer]\nmlp = wide\n' >$DIR/data/transformers/a.ini; "
+           "CPSIM_DATA=$DIR/data $CPSIM --list transformers",
+           1, "x               -  ", "a.ini:2: 'mlp' is 'wide', expected gated or plain");
+    expect("rm $DIR/data/transformers/x.ini; CPSIM_DATA=$DIR/data $CPSIM --list transformers; exit 3", 3, "", "wide");
+}
+
 static void every_key_is_in_the_reference_with_a_meaning(void **state)
 {
     (void)state;
@@ -180,6 +196,7 @@ int main(void)
         cmocka_unit_test(plot_kinds_belong_to_their_mode),
         cmocka_unit_test(arguments_that_are_not_utf8_are_refused),
         cmocka_unit_test(every_list_lists),
+        cmocka_unit_test(transformers_are_listed_with_what_they_count),
         cmocka_unit_test(every_key_is_in_the_reference_with_a_meaning),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,8 +19,15 @@ static void a_model_is_a_preset_or_a_shape(void **state)
                  "--set model.q_heads=8: 'q_heads' beside preset = llama3-8b, expected either a preset or a shape");
     refused(base, "model.preset=llama3-8B", "unknown preset 'llama3-8B', did you mean 'llama3-8b'?");
     refused(base, "model.preset=gpt",
-            "unknown preset 'gpt', expected llama2-7b, llama3-405b, llama3-70b, llama3-8b, mistral-7b, qwen2.5-72b or "
-            "qwen2.5-7b");
+            "unknown preset 'gpt', expected gpt3-175b, llama2-7b, llama3-405b, llama3-70b, llama3-8b, megatron-175b, "
+            "megatron-1t, megatron-22b, megatron-530b, mistral-7b, qwen2.5-72b or qwen2.5-7b");
+    refused(small, "model.mlp=swiglu", "'mlp' is 'swiglu', expected gated or plain");
+    assert_false(READ(small, "model.layers=65536", "model.hidden=16777216", "model.ffn=16777216"));
+    EXPECT_LINES(&diag,
+                 "--set model.layers=65536: 'layers' = 65536 of this shape have more parameters than 63 bits can "
+                 "count, expected a smaller model");
+    assert_false(READ(base, "model.mlp=plain"));
+    EXPECT_LINES(&diag, "--set model.mlp=plain: 'mlp' beside preset = llama3-8b, expected either a preset or a shape");
     assert_false(
         READ("[model]\nkv_heads = 2\n[workload]\nseq_len = 4\n[parallel]\ncp = 2\n[schedule]\nalgorithm = x\n"));
     EXPECT_LINES(&diag, "e.ini:1: [model] has no key 'q_heads', expected q_heads, kv_heads and head_dim, or a preset",

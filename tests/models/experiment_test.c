@@ -27,6 +27,7 @@ static void preset_and_defaults_are_filled_in(void **state)
     assert_int_equal(experiment.model.head_dim, 128);
     assert_int_equal(experiment.model.layers, 32);
     assert_int_equal(experiment.model.vocab, 128256);
+    assert_int_equal(experiment.model.mlp, MLP_GATED);
     assert_int_equal(experiment.dtype, DTYPE_BF16);
     assert_int_equal(experiment.seq_len, 1048576);
     assert_int_equal(experiment.batch, 1);
@@ -57,15 +58,23 @@ static void every_key_changes_its_value(void **state)
 {
     (void)state;
     ACCEPTED(small, "model.name=toy", "model.layers=3", "model.hidden=12", "model.ffn=48", "model.vocab=100",
-             "model.dtype=fp8", "workload.batch=4", "workload.mask=window:3", "workload.pass=forward", "parallel.tp=2",
-             "parallel.dp=3", "parallel.order=dp, cp,tp", "schedule.sharding=striped", "schedule.overlap=no",
-             "schedule.buffers=5", "schedule.kv_block=2", "schedule.skip=transfer", "schedule.kv_messages=2",
-             "schedule.gradients=model", "schedule.collective=direct");
+             "model.mlp=plain", "model.norm=layer", "model.bias=qkv", "model.tied_embeddings=yes", "model.positions=9",
+             "model.dropout=yes", "model.dtype=fp8", "workload.batch=4", "workload.mask=window:3",
+             "workload.pass=forward", "parallel.tp=2", "parallel.dp=3", "parallel.order=dp, cp,tp",
+             "schedule.sharding=striped", "schedule.overlap=no", "schedule.buffers=5", "schedule.kv_block=2",
+             "schedule.skip=transfer", "schedule.kv_messages=2", "schedule.gradients=model",
+             "schedule.collective=direct");
     assert_string_equal(experiment.model.name, "toy");
     assert_int_equal(experiment.model.layers, 3);
     assert_int_equal(experiment.model.hidden, 12);
     assert_int_equal(experiment.model.ffn, 48);
     assert_int_equal(experiment.model.vocab, 100);
+    assert_int_equal(experiment.model.mlp, MLP_PLAIN);
+    assert_int_equal(experiment.model.norm, NORM_LAYER);
+    assert_int_equal(experiment.model.bias, BIAS_QKV);
+    assert_true(experiment.model.tied_embeddings);
+    assert_int_equal(experiment.model.positions, 9);
+    assert_true(experiment.model.dropout);
     assert_int_equal(experiment.dtype, DTYPE_FP8);
     assert_int_equal(experiment.batch, 4);
     assert_int_equal(experiment.mask.kind, MASK_WINDOW);
@@ -113,11 +122,19 @@ static void key_lines_tell_file_override_and_default_apart(void **state)
 static void shipped_transformers_are_the_published_shapes(void **state)
 {
     (void)state;
-    static const struct transformer right[] = {
+    static const struct {
+        const char *name;
+        uint32_t q_heads, kv_heads, head_dim, layers, hidden, ffn, vocab, window;
+    } right[] = {
+        {"gpt3-175b", 96, 96, 128, 96, 12288, 49152, 50257, 0},
         {"llama2-7b", 32, 32, 128, 32, 4096, 11008, 32000, 0},
         {"llama3-405b", 128, 8, 128, 126, 16384, 53248, 128256, 0},
         {"llama3-70b", 64, 8, 128, 80, 8192, 28672, 128256, 0},
         {"llama3-8b", 32, 8, 128, 32, 4096, 14336, 128256, 0},
+        {"megatron-175b", 96, 96, 128, 96, 12288, 49152, 51200, 0},
+        {"megatron-1t", 160, 160, 160, 128, 25600, 102400, 51200, 0},
+        {"megatron-22b", 64, 64, 96, 48, 6144, 24576, 51200, 0},
+        {"megatron-530b", 128, 128, 160, 105, 20480, 81920, 51200, 0},
         {"mistral-7b", 32, 8, 128, 32, 4096, 14336, 32000, 4096},
         {"qwen2.5-72b", 64, 8, 128, 80, 8192, 29568, 152064, 0},
         {"qwen2.5-7b", 28, 4, 128, 28, 3584, 18944, 152064, 0},
@@ -135,6 +152,11 @@ static void shipped_transformers_are_the_published_shapes(void **state)
                     model.hidden == right[i].hidden && model.ffn == right[i].ffn && model.vocab == right[i].vocab &&
                     model.window == right[i].window);
         assert_int_equal(model.hidden, model.q_heads * model.head_dim);
+        bool gpt = model.positions > 0;
+        assert_int_equal(model.mlp, gpt ? MLP_PLAIN : MLP_GATED);
+        assert_int_equal(model.norm, gpt ? NORM_LAYER : NORM_RMS);
+        assert_int_equal(model.bias, gpt ? BIAS_ALL : strstr(model.name, "qwen") ? BIAS_QKV : BIAS_NONE);
+        assert_true(model.tied_embeddings == gpt && model.dropout == gpt);
         free(path);
         free(names[i]);
     }
@@ -176,7 +198,8 @@ static void effective_values_read_back_as_the_same_experiment(void **state)
     experiment_fini(&experiment);
     assert_string_equal(first,
                         "[model]\nname = llama3-8b\nq_heads = 32\nkv_heads = 8\nhead_dim = 128\nlayers = 32\n"
-                        "hidden = 4096\nffn = 14336\nvocab = 128256\ndtype = bf16\n"
+                        "hidden = 4096\nffn = 14336\nvocab = 128256\nmlp = gated\nnorm = rms\nbias = none\n"
+                        "tied_embeddings = no\npositions = 0\ndropout = no\ndtype = bf16\n"
                         "[workload]\nseq_len = 1048576\nnew_tokens = 0\nbatch = 1\nmask = documents:1024*1000,24576\n"
                         "pass = train\n"
                         "[parallel]\ncp = 8\ntp = 1\ndp = 1\norder = cp,tp,dp\nring = 0,2,1,3,4,5,7,6\n"
