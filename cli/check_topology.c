@@ -41,6 +41,20 @@ static uint64_t first_link(const struct topology *topology, uint32_t level)
     return low;
 }
 
+/* One that was counted as if it were like the others of its level. */
+static void change_link(struct topology_report *report, const struct link_override *override)
+{
+    const struct topology *topology = report->topology;
+    struct link_info info = topology_link(topology, override->link);
+    struct class_totals *links = &report->levels[info.level].links;
+    links->links--;
+    links->bytes_per_s -= wiring_bytes_per_s(&topology->levels[info.level], 0);
+    if (override->missing)
+        links->n_absent++;
+    else
+        add_link(links, topology, override->link, info.bytes_per_s);
+}
+
 /* Link by link, or, of a cluster too large for that, level by level with the level's own bandwidth. */
 static void count_links(struct topology_report *report)
 {
@@ -71,6 +85,24 @@ static void count_links(struct topology_report *report)
                                                         .most_seconds = latency,
                                                         .bytes_per_s = rate * (double)links};
     }
+    for (size_t i = 0; i < topology->overrides.n_links; i++)
+        change_link(report, &topology->overrides.links[i]);
+}
+
+static struct gpu_speeds speeds_of(const struct override_set *overrides)
+{
+    struct gpu_speeds speeds = {.slowest = INFINITY};
+    for (size_t i = 0; i < overrides->n_gpus; i++) {
+        const struct gpu_override *gpus = &overrides->gpus[i];
+        if (gpus->speed >= 1 && gpus->speed <= 1)
+            continue;
+        if (speeds.count == 0)
+            speeds.first = gpus->first;
+        speeds.count += gpus->last - gpus->first + 1;
+        speeds.slowest = fmin(speeds.slowest, gpus->speed);
+        speeds.fastest = fmax(speeds.fastest, gpus->speed);
+    }
+    return speeds;
 }
 
 /* Visitor of topology_each_value: keeps each level's kind. */
@@ -111,6 +143,7 @@ bool topology_report_make(struct topology_report *report, const struct topology 
     for (uint32_t k = 0; k < topology->n_levels && topology->graph; k++)
         snprintf(report->levels[k].kind, sizeof report->levels[k].kind, "graph");
     count_links(report);
+    report->speeds = speeds_of(&topology->overrides);
     for (uint32_t k = 0; k < topology->n_levels; k++) {
         struct level_report *level = &report->levels[k];
         level->n_instances = topology_level_instances(topology, k);

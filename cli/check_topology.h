@@ -33,10 +33,17 @@ struct level_report {
     double oversubscription; /* topology_oversubscription */
 };
 
+/* GPUs that compute faster or slower than their profile says. */
+struct gpu_speeds {
+    uint64_t count, first;
+    double slowest, fastest;
+};
+
 struct topology_report {
     const char *name;                /* as typed */
     const struct topology *topology; /* not owned */
     struct level_report levels[LEVELS_MAX];
+    struct gpu_speeds speeds;
     const struct gpu_pair *pairs; /* not owned */
     struct route *routes;         /* one per pair */
     size_t n_pairs;

@@ -86,6 +86,7 @@ json_t *topology_report_to_json(const struct topology_report *report)
     json_set_text(json, "device", topology->device);
     json_set_count(json, "n_gpus", topology->n_gpus);
     json_set_count(json, "n_links", topology->n_links);
+    json_set_count(json, "n_gpus_of_other_speed", report->speeds.count);
     for (uint32_t k = 0; k < topology->n_levels; k++)
         json_array_append_new(levels, level_to_json(report, k));
     json_object_set_new(json, "levels", levels);

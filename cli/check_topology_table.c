@@ -147,6 +147,18 @@ static void print_classes(const struct topology_report *report, FILE *stream)
     }
 }
 
+/* "of another speed than the profile's: 3 GPUs, 0.4 to 0.5 of it; the first is GPU 5". */
+static void print_speeds(const struct gpu_speeds *speeds, FILE *stream)
+{
+    if (speeds->count == 0)
+        return;
+    fprintf(stream, "of another speed than the profile's: %s GPU%s, ", text_of_count(speeds->count).text,
+            speeds->count == 1 ? "" : "s");
+    if (speeds->slowest < speeds->fastest)
+        fprintf(stream, "%.4g to ", speeds->slowest);
+    fprintf(stream, "%.4g of it; the first is GPU %" PRIu64 "\n", speeds->fastest, speeds->first);
+}
+
 static void add_oversubscription(struct text_table *table, double ratio)
 {
     if (isfinite(ratio))
@@ -248,6 +260,7 @@ bool topology_report_print(const struct topology_report *report, FILE *stream)
     if (report->topology->n_links > 0) {
         fputc('\n', stream);
         print_classes(report, stream);
+        print_speeds(&report->speeds, stream);
         fputc('\n', stream);
         print_bisections(report, stream);
     }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/idle_overrides.h"
 #include "cli/input_cache.h"
 #include "models/base/memory.h"
 #include "models/input/data_path.h"
@@ -398,6 +399,7 @@ void prediction_note_idle(const struct prediction *prediction, const struct ques
             diagnostics_add(notes, "--set %s: has no effect, no message crosses level '%s'", question->overrides[i],
                             level->name);
     }
+    idle_overrides_note(prediction, question, notes);
 }
 
 enum prediction_status prediction_take_run(struct prediction *prediction, struct timeline *timeline,

@@ -76,8 +76,8 @@ bool prediction_make_costs(struct prediction *prediction, const struct question 
 /* Runs a prepared prediction and fills its timeline and report. */
 enum prediction_status prediction_run(struct prediction *prediction, const struct question *question,
                                       struct diagnostics *diag);
-/* Of a prediction that has run: adds a line for each override of a level that no message crosses. (The same key in a
- * file is no mistake: a topology serves many experiments.) */
+/* Of a prediction that has run: adds a line for each override of a level, link or GPU that is not used. (The same key
+ * in a file is no mistake: a topology serves many experiments.) */
 void prediction_note_idle(const struct prediction *prediction, const struct question *question,
                           struct diagnostics *notes);
 /* Instead of that, for a run of its schedule on this machine: fills placement and report, and takes over the timeline.

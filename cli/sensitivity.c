@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "cli/idle_overrides.h"
 #include "cli/worker_pool.h"
 #include "models/base/memory.h"
 
@@ -200,6 +201,25 @@ bool sensitivity_level_is_idle(const struct sensitivity *sensitivity, const stru
     return constant->level < topology->n_levels && !sensitivity->crosses[constant->level];
 }
 
+bool sensitivity_override_is_idle(const struct sensitivity *sensitivity, const struct constant *constant)
+{
+    for (uint32_t number = 0; number < sensitivity->n_overrides; number++) {
+        const char *name = overrides_name(&sensitivity->prediction.topology, number);
+        size_t length = strlen(name);
+        if (strncmp(constant->name, name, length) == 0 && constant->name[length] == '.')
+            return sensitivity->idle_overrides[number];
+    }
+    return false;
+}
+
+static void find_idle_overrides(struct sensitivity *sensitivity)
+{
+    sensitivity->n_overrides = overrides_count(&sensitivity->prediction.topology);
+    sensitivity->idle_overrides = memory_zeroed(sensitivity->n_overrides, sizeof *sensitivity->idle_overrides);
+    for (uint32_t number = 0; number < sensitivity->n_overrides; number++)
+        sensitivity->idle_overrides[number] = override_is_idle(&sensitivity->prediction, number);
+}
+
 enum prediction_status sensitivity_run(struct sensitivity *sensitivity, const struct question *question, uint32_t jobs,
                                        struct diagnostics *diag)
 {
@@ -212,6 +232,7 @@ enum prediction_status sensitivity_run(struct sensitivity *sensitivity, const st
                                              &prediction->experiment.implementation};
     constants_init(&sensitivity->constants, &holders, &prediction->cost, 1 + SENSITIVITY_STEP);
     sensitivity->crosses = memory_zeroed(prediction->topology.n_levels, sizeof *sensitivity->crosses);
+    find_idle_overrides(sensitivity);
     return run_all(sensitivity, question, jobs, diag);
 }
 
@@ -219,6 +240,7 @@ void sensitivity_fini(struct sensitivity *sensitivity)
 {
     free(sensitivity->rows);
     free(sensitivity->crosses);
+    free(sensitivity->idle_overrides);
     constants_fini(&sensitivity->constants);
     prediction_fini(&sensitivity->prediction);
 }

@@ -47,7 +47,9 @@ struct sensitivity {
     double seconds;               /* as given */
     struct sensitivity_row *rows; /* one a constant: steepest first, those without effect last */
     size_t n_rows, n_effects;
-    bool *crosses;         /* [level]: whether a message takes any of its links; if none, no key of it has an effect */
+    bool *crosses;        /* [level]: whether a message takes any of its links; if none, no key of it has an effect */
+    bool *idle_overrides; /* [override]: no rank and no message uses what it is about (cli/idle_overrides.h) */
+    uint32_t n_overrides;
     struct elasticity all; /* rates raised and times lowered together */
     double sum;            /* of the rows: rates less times */
     int signal;            /* that ended it, or 0 */
@@ -60,6 +62,9 @@ void sensitivity_fini(struct sensitivity *sensitivity);
 
 /* Whether the constant is of a level that no message crosses. */
 bool sensitivity_level_is_idle(const struct sensitivity *sensitivity, const struct constant *constant);
+
+/* Whether it is of an override that changes nothing. */
+bool sensitivity_override_is_idle(const struct sensitivity *sensitivity, const struct constant *constant);
 
 /* For people: the constants with an effect, steepest first, with bars; those without; the sum. */
 bool sensitivity_table_write(const struct sensitivity *sensitivity, FILE *stream);

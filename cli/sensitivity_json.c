@@ -60,6 +60,11 @@ json_t *sensitivity_to_json(const struct sensitivity *sensitivity)
         if (!sensitivity->crosses[k])
             json_array_append_new(idle, json_text(prediction->topology.levels[k].name));
     json_object_set_new(json, "idle_levels", idle);
+    json_t *idle_overrides = json_array();
+    for (uint32_t number = 0; number < sensitivity->n_overrides; number++)
+        if (sensitivity->idle_overrides[number])
+            json_array_append_new(idle_overrides, json_text(overrides_name(&prediction->topology, number)));
+    json_object_set_new(json, "idle_overrides", idle_overrides);
     for (size_t i = 0; i < sensitivity->n_rows; i++)
         json_array_append_new(rows, row_to_json(&sensitivity->rows[i]));
     json_object_set_new(json, "constants", rows);

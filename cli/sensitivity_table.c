@@ -72,13 +72,21 @@ static void write_idle_levels(const struct sensitivity *sensitivity, FILE *strea
                     topology->levels[k].name);
 }
 
+static void write_idle_overrides(const struct sensitivity *sensitivity, FILE *stream)
+{
+    for (uint32_t number = 0; number < sensitivity->n_overrides; number++)
+        if (sensitivity->idle_overrides[number])
+            fprintf(stream, "no rank and no message uses what [%s] is about: it has no effect in this run\n",
+                    overrides_name(&sensitivity->prediction.topology, number));
+}
+
 static void write_idle_constants(const struct sensitivity *sensitivity, FILE *stream)
 {
     static const char head[] = "no effect in this run:";
     size_t column = 0;
     for (size_t i = sensitivity->n_effects; i < sensitivity->n_rows; i++) {
         const struct constant *constant = sensitivity->rows[i].constant;
-        if (sensitivity_level_is_idle(sensitivity, constant))
+        if (sensitivity_level_is_idle(sensitivity, constant) || sensitivity_override_is_idle(sensitivity, constant))
             continue;
         if (column == 0)
             column = (size_t)fprintf(stream, "%s", head);
@@ -107,6 +115,7 @@ bool sensitivity_table_write(const struct sensitivity *sensitivity, FILE *stream
     if (sensitivity->n_effects < sensitivity->n_rows)
         fputc('\n', stream);
     write_idle_levels(sensitivity, stream);
+    write_idle_overrides(sensitivity, stream);
     write_idle_constants(sensitivity, stream);
     fputs("\nelasticity: percent by which the step grows for one percent more of the constant\n", stream);
     if (count_kinks(sensitivity))

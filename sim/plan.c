@@ -29,26 +29,25 @@ static double *plan_program(const struct cost *cost, const struct program *progr
     return seconds;
 }
 
-/* When the host has issued each operation of a program; NULL when it takes no time to. */
-static double *plan_issue(const struct cost *cost, const struct program *program, const double *seconds)
+/* When the host has issued each operation of a program, counted from the first; NULL when it takes no time to. */
+static double *plan_issue(const struct cost *cost, const struct program *program)
 {
-    double issued = 0, computed = 0;
-    for (uint32_t i = 0; i < program->n_ops; i++) {
-        const struct op *op = &program->ops[i];
-        issued += cost_host_seconds(cost, program, op);
-        if (!op_is_message(op) && stream_computes((enum stream)op->stream))
-            computed += seconds[i];
-    }
-    if (issued <= 0)
-        return NULL;
-    double ahead = cost_synchronizes(cost) ? 0 : fmax(0, computed - issued);
+    double issued = 0;
     double *issue = memory_zeroed(program->n_ops, sizeof *issue);
-    issued = 0;
-    for (uint32_t i = 0; i < program->n_ops; i++) {
-        issued += cost_host_seconds(cost, program, &program->ops[i]);
-        issue[i] = fmax(0, issued - ahead);
-    }
-    return issue;
+    for (uint32_t i = 0; i < program->n_ops; i++)
+        issue[i] = issued += cost_host_seconds(cost, program, &program->ops[i]);
+    if (issued > 0)
+        return issue;
+    free(issue);
+    return NULL;
+}
+
+static double computed_seconds(const struct program *program, const double *seconds)
+{
+    double computed = 0;
+    for (uint32_t i = 0; i < program->n_ops; i++)
+        computed += stream_computes((enum stream)program->ops[i].stream) ? seconds[i] : 0;
+    return computed;
 }
 
 static void plan_shapes(struct plan *plan)
@@ -59,9 +58,26 @@ static void plan_shapes(struct plan *plan)
     cost.memo = &memo;
     plan->seconds = memory_zeroed(ensemble->n_shapes, sizeof *plan->seconds);
     plan->issue = memory_zeroed(ensemble->n_shapes, sizeof *plan->issue);
+    plan->computed = memory_zeroed(ensemble->n_shapes, sizeof *plan->computed);
     for (uint32_t s = 0; s < ensemble->n_shapes; s++) {
         plan->seconds[s] = plan_program(&cost, ensemble->shapes[s].program);
-        plan->issue[s] = plan_issue(&cost, ensemble->shapes[s].program, plan->seconds[s]);
+        plan->issue[s] = plan_issue(&cost, ensemble->shapes[s].program);
+        plan->computed[s] = computed_seconds(ensemble->shapes[s].program, plan->seconds[s]);
+    }
+}
+
+/* How fast the GPU of each instance is, if an override says so of any. */
+static void plan_speeds(struct plan *plan)
+{
+    const struct simulation *simulation = plan->simulation;
+    const struct ensemble *ensemble = simulation->ensemble;
+    if (simulation->cost->topology->overrides.n_gpus == 0)
+        return;
+    plan->speed = memory_zeroed(ensemble->n_instances, sizeof *plan->speed);
+    for (uint32_t i = 0; i < ensemble->n_instances; i++) {
+        const struct instance *self = &ensemble->instances[i];
+        plan->speed[i] = topology_gpu_speed(simulation->cost->topology,
+                                            placement_gpu(simulation->placement, self->group, self->rank));
     }
 }
 
@@ -258,6 +274,7 @@ bool plan_init(struct plan *plan, const struct simulation *simulation, struct di
 {
     *plan = (struct plan){.simulation = simulation, .n_shapes = simulation->ensemble->n_shapes};
     plan_shapes(plan);
+    plan_speeds(plan);
     plan_outlooks(plan);
     if (plan_paths(plan, diag))
         return true;
@@ -279,8 +296,10 @@ void plan_fini(struct plan *plan)
     }
     free(plan->seconds);
     free(plan->issue);
+    free(plan->computed);
     free(plan->outlooks);
     free(plan->outlook_of);
+    free(plan->speed);
     free(plan->ways);
     free(plan->paths);
     free(plan->first_path);
@@ -299,25 +318,36 @@ static const struct program *program_of(const struct plan *plan, struct activity
     return ensemble_program(plan->simulation->ensemble, activity.instance);
 }
 
+static double speed_of(const struct plan *plan, struct activity activity)
+{
+    return plan->speed ? plan->speed[activity.instance] : 1;
+}
+
 double plan_seconds(const struct plan *plan, struct activity local)
 {
-    return plan->seconds[shape_of(plan, local)][local.op];
+    return plan->seconds[shape_of(plan, local)][local.op] / speed_of(plan, local);
 }
 
 double plan_fixed_seconds(const struct plan *plan, struct activity local)
 {
-    return cost_op_fixed_seconds(plan->simulation->cost, program_of(plan, local), plan_op(plan, local));
+    return cost_op_fixed_seconds(plan->simulation->cost, program_of(plan, local), plan_op(plan, local)) /
+           speed_of(plan, local);
 }
 
 double plan_fill_seconds(const struct plan *plan, struct activity local)
 {
-    return cost_fill_seconds(plan->simulation->cost, program_of(plan, local), plan_op(plan, local));
+    return cost_fill_seconds(plan->simulation->cost, program_of(plan, local), plan_op(plan, local)) /
+           speed_of(plan, local);
 }
 
 static double issued(const struct plan *plan, struct activity end)
 {
-    const double *issue = plan->issue[shape_of(plan, end)];
-    return issue ? issue[end.op] : 0;
+    uint32_t shape = shape_of(plan, end);
+    const double *issue = plan->issue[shape];
+    if (!issue)
+        return 0;
+    double ahead = plan->computed[shape] / speed_of(plan, end) - issue[program_of(plan, end)->n_ops - 1];
+    return fmax(0, issue[end.op] - (cost_synchronizes(plan->simulation->cost) ? 0 : fmax(0, ahead)));
 }
 
 double plan_issued(const struct plan *plan, struct activity activity)

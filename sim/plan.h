@@ -44,7 +44,8 @@ struct plan {
     const struct simulation *simulation; /* outlives the plan */
     uint32_t n_shapes;
     double **seconds; /* [shape][op]: local operations */
-    double **issue;   /* [shape][op]: when the host has issued it; [shape] NULL: it takes no time to */
+    double **issue; /* [shape][op]: when the host has issued it, from the first on; [shape] NULL: it takes no time to */
+    double *computed; /* [shape]: all operations of its compute streams together */
     struct outlook *outlooks;
     uint32_t n_outlooks;
     uint32_t *outlook_of;  /* [instance] */
@@ -65,7 +66,8 @@ static inline const struct op *plan_op(const struct plan *plan, struct activity 
     return &ensemble_program(plan->simulation->ensemble, activity.instance)->ops[activity.op];
 }
 
-/* Seconds of a local operation. */
+/* Seconds of a local operation. A GPU of another speed than its profile's (an override's) takes 1 / speed as long for
+ * all that it does locally, launches among them; the host's times and the links' are as without. */
 double plan_seconds(const struct plan *plan, struct activity local);
 
 /* Those of them that its launch takes: asked for only where two compute streams meet, so not kept. */

@@ -63,6 +63,19 @@ static inline uint32_t random_level(struct dice *dice, uint32_t k, uint32_t memb
     return members;
 }
 
+/* A line that says of one of the instances of the innermost level that it is a GPU short. */
+static inline void random_sizes(struct dice *dice, uint32_t size, uint32_t instances, FILE *out)
+{
+    uint32_t before = dice_below(dice, instances), after = instances - 1 - before;
+    fputs("sizes = ", out);
+    if (before)
+        fprintf(out, "%ux%u, ", size, before);
+    fprintf(out, "%u", size - 1);
+    if (after)
+        fprintf(out, ", %ux%u", size, after);
+    fputs("\n", out);
+}
+
 static inline void random_levels(struct dice *dice, uint32_t ranks, bool even, FILE *out)
 {
     static const char *const channels = "channels = 8\nchannel_bandwidth = 20 MB/s\nll_bandwidth = 9 MB/s\n"
@@ -70,12 +83,27 @@ static inline void random_levels(struct dice *dice, uint32_t ranks, bool even, F
     bool has_channels = dice_chance(dice, 3), has_collectives = dice_chance(dice, 3), has_fan = dice_chance(dice, 6);
     uint32_t levels = 1 + dice_below(dice, 4), room = 1;
     struct level_inside inside = {false, false};
+    char *outer_levels;
+    size_t size;
+    FILE *outer = open_memstream(&outer_levels, &size);
+    bool first_is_switch = false;
+    uint32_t node = 1;
     for (uint32_t k = 0; k < levels; k++) {
-        room *= random_level(dice, k, k + 1 == levels ? (ranks + room - 1) / room : 2, even, &inside, out);
-        fprintf(out, "%s%s%s%s", has_channels ? channels : "", has_channels && k ? "medium = network\n" : "",
+        FILE *level = k ? outer : out;
+        room *= random_level(dice, k, k + 1 == levels ? (ranks + room - 1) / room : 2, even, &inside, level);
+        fprintf(level, "%s%s%s%s", has_channels ? channels : "", has_channels && k ? "medium = network\n" : "",
                 has_collectives ? "collectives = 3 us + 1 us: 30 MB/s, 9 us: 45 MB/s\n" : "",
                 has_fan && k == 0 ? "fan_bandwidth = 40 MB/s\n" : "");
+        if (k == 0) {
+            node = room;
+            first_is_switch = inside.is_switch;
+        }
     }
+    fclose(outer);
+    if (!even && first_is_switch && room > ranks && dice_chance(dice, 3))
+        random_sizes(dice, node, room / node, out);
+    fputs(outer_levels, out);
+    free(outer_levels);
     bool odd = !even && !dice_chance(dice, 4);
     for (uint32_t o = 0; odd && o < 2; o++) {
         if (dice_chance(dice, 2))

@@ -131,24 +131,103 @@ static void add_graph(struct constants *constants, struct topology *topology)
     }
 }
 
-/* What overrides say outright; a factor goes with what it is a factor of. */
-static void add_overrides(struct constants *constants, struct topology *topology)
+/* One [override NAME]. */
+struct overridden {
+    struct override_set *set;
+    const struct ini_section *section;
+    uint32_t number;
+    uint32_t level; /* of all of its links; CONSTANT_OF_NO_LEVEL: they are of several */
+};
+
+static struct overridden overridden_by(struct topology *topology, uint32_t number)
 {
-    struct override_set *overrides = &topology->overrides;
-    uint32_t n = 0;
-    for (size_t i = 0; i < overrides->n_links; i++)
-        n = overrides->links[i].number >= n ? overrides->links[i].number + 1 : n;
-    for (uint32_t number = 0; number < n; number++) {
-        struct link_numbers numbers = {0};
-        for (size_t i = 0; i < overrides->n_links; i++) {
-            struct link_override *link = &overrides->links[i];
-            if (link->number == number && link->bytes_per_s > 0)
-                add_place(&numbers.rates, &link->bytes_per_s);
-            if (link->number == number && link->latency_seconds > 0)
-                add_place(&numbers.latencies, &link->latency_seconds);
-        }
-        add_links(constants, &numbers, overrides_name(topology, number), CONSTANT_OF_NO_LEVEL);
+    struct overridden by = {.set = &topology->overrides,
+                            .section = ini_document_section(topology->document, overrides_name(topology, number)),
+                            .number = number,
+                            .level = CONSTANT_OF_NO_LEVEL};
+    bool several = false;
+    for (size_t i = 0; i < by.set->n_links; i++) {
+        if (by.set->links[i].number != number)
+            continue;
+        uint32_t level = topology_link(topology, by.set->links[i].link).level;
+        several = several || (by.level != CONSTANT_OF_NO_LEVEL && by.level != level);
+        by.level = level;
     }
+    by.level = several ? CONSTANT_OF_NO_LEVEL : by.level;
+    return by;
+}
+
+/* What an override says of links outright. */
+static void add_overridden_links(struct constants *constants, const struct overridden *by)
+{
+    struct link_numbers numbers = {0};
+    for (size_t i = 0; i < by->set->n_links; i++) {
+        struct link_override *link = &by->set->links[i];
+        if (link->number == by->number && link->bytes_per_s > 0)
+            add_place(&numbers.rates, &link->bytes_per_s);
+        if (link->number == by->number && link->latency_seconds > 0)
+            add_place(&numbers.latencies, &link->latency_seconds);
+    }
+    add_links(constants, &numbers, by->section->name, by->level);
+}
+
+/* A factor by which links differ, and a speed of GPUs. */
+static void add_overridden_shares(struct constants *constants, const struct overridden *by, double growth)
+{
+    if (ini_section_entry(by->section, "factor")) {
+        struct constant *factor = add(constants, memory_format("%s.factor", by->section->name), DIMENSION_NUMBER);
+        factor->level = by->level;
+        for (size_t i = 0; i < by->set->n_links; i++)
+            if (by->set->links[i].number == by->number && by->set->links[i].factor * growth <= OVERRIDE_FACTOR_MAX)
+                add_place(factor, &by->set->links[i].factor);
+        drop_if_nothing(constants);
+    }
+    if (ini_section_entry(by->section, "speed")) {
+        struct constant *speed = add(constants, memory_format("%s.speed", by->section->name), DIMENSION_NUMBER);
+        for (size_t i = 0; i < by->set->n_gpus; i++)
+            if (by->set->gpus[i].number == by->number && by->set->gpus[i].speed * growth <= OVERRIDE_SPEED_MAX)
+                add_place(speed, &by->set->gpus[i].speed);
+        drop_if_nothing(constants);
+    }
+}
+
+static void add_overrides(struct constants *constants, struct topology *topology, double growth)
+{
+    const struct override_set *set = &topology->overrides;
+    uint32_t n = 0;
+    for (size_t i = 0; i < set->n_links; i++)
+        n = set->links[i].number >= n ? set->links[i].number + 1 : n;
+    for (size_t i = 0; i < set->n_gpus; i++)
+        n = set->gpus[i].number >= n ? set->gpus[i].number + 1 : n;
+    for (uint32_t number = 0; number < n; number++) {
+        const struct overridden by = overridden_by(topology, number);
+        add_overridden_links(constants, &by);
+        add_overridden_shares(constants, &by, growth);
+    }
+}
+
+static struct constant *find(const struct constants *constants, size_t first, const char *key)
+{
+    for (size_t i = first; i < constants->count; i++)
+        if (strcmp(strrchr(constants->items[i].name, '.') + 1, key) == 0)
+            return &constants->items[i];
+    return NULL;
+}
+
+/* A dragonfly's cables between groups have the latency of the others where the file does not say theirs; levels of
+ * other kinds have none. */
+static void settle_global_latency(struct constants *constants, size_t first, struct level *level, bool said)
+{
+    struct constant *latency = find(constants, first, "latency"), *global = find(constants, first, "global_latency");
+    if (!global || (level->kind == LEVEL_DRAGONFLY && said))
+        return;
+    if (level->kind == LEVEL_DRAGONFLY && latency)
+        add_place(latency, &level->global_latency_seconds);
+    free(global->name);
+    free(global->places);
+    size_t after = (size_t)(constants->items + constants->count - global) - 1;
+    memmove(global, global + 1, after * sizeof *global);
+    constants->count--;
 }
 
 static void add_levels(struct constants *constants, struct topology *topology)
@@ -159,6 +238,8 @@ static void add_levels(struct constants *constants, struct topology *topology)
         snprintf(section, sizeof section, "level %s", topology->levels[k].name);
         size_t first = constants->count;
         add_keys(constants, spec, section, &topology->levels[k]);
+        const struct ini_section *written = ini_document_section(topology->document, section);
+        settle_global_latency(constants, first, &topology->levels[k], ini_section_entry(written, "global_latency"));
         add_lists(constants, section, &topology->levels[k]);
         for (size_t i = first; i < constants->count; i++)
             constants->items[i].level = k;
@@ -216,7 +297,7 @@ void constants_init(struct constants *constants, const struct constant_holders *
         add_graph(constants, holders->topology);
     else
         add_levels(constants, holders->topology);
-    add_overrides(constants, holders->topology);
+    add_overrides(constants, holders->topology, growth);
     add_device(constants, holders->device, cost);
     add_shares(constants, holders->device, growth);
     add_keys(constants, section_of(&implementation_file, "host"), "host", holders->implementation);

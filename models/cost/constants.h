@@ -4,11 +4,17 @@
  * as it is there: every rate and every time above 0. A key that holds several numbers is one constant if they are of a
  * kind (the rates of a size curve, the rates of an attention table through its rate_scale), and one for each kind if
  * not (starts and rates of collectives). A graph's links count by their classes. Of the device's attention tables those
- * count that the run's kernels were fitted to.
+ * count that the run's kernels were fitted to. What a file leaves to another key goes with that one: a dragonfly's
+ * latency between groups where it says none. A bandwidth that an oversubscription made is a constant like any. Routes
+ * stay as they are, also those of a graph that its latencies decided.
+ *
+ * An override's bandwidth and latency are constants of their own; links at a factor go with the others of their level,
+ * and the factor is a share, as is a GPU's speed.
  *
  * A prediction T obeys T(rates x, times / x) = T / x, and so the sum of d ln T / d ln rate less that of
- * d ln T / d ln time is -1 (Euler). Shares (memory_efficiency, transfer_slowdown), which have no unit of time, have no
- * part in that. Whole numbers (processors, tile rows, channels) and bytes are no constants to scale.
+ * d ln T / d ln time is -1 (Euler). Shares (memory_efficiency, transfer_slowdown, those of overrides), which have no
+ * unit of time, have no part in that. Whole numbers (processors, tile rows, channels) and bytes are no constants to
+ * scale.
  *
  * Scaling writes into the device, topology and implementation that are given, which are then not as they were read; the
  * costs have to be made anew from them (cost_init).

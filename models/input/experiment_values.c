@@ -163,6 +163,27 @@ void experiment_print_mask(const void *place, char *text, size_t size)
 
 static const char *const sharding_words[] = {"contiguous", "zigzag", "striped", "per-document", NULL};
 
+/* Either one of `words`, whose index goes to `*word`; or counts, which go to `*list` with `end` behind them, and
+ * `*word` is that of the NULL behind the words. `forms`: what was expected, for a text that looks like each word, and
+ * for others. */
+static bool parse_word_or_counts(const char *text, const char *const *words, const char *const *forms, uint64_t end,
+                                 size_t *word, uint64_t **list, const char **expected)
+{
+    for (*word = 0; words[*word]; ++*word)
+        if (strcmp(text, words[*word]) == 0)
+            return true;
+    struct counts counts = {0};
+    if (!parse_counts(text, &counts)) {
+        free(counts.values);
+        *expected = expectation(text, words, forms);
+        return false;
+    }
+    memory_grow(counts.values, counts.n, counts.capacity);
+    counts.values[counts.n] = end;
+    *list = counts.values;
+    return true;
+}
+
 bool experiment_parse_sharding(void *place, const char *text, const char **expected)
 {
     static const char *const forms[] = {
@@ -173,22 +194,11 @@ bool experiment_parse_sharding(void *place, const char *text, const char **expec
         SHARDING_FORM,
     };
     struct experiment *experiment = place;
-    for (size_t i = 0; sharding_words[i]; i++) {
-        if (strcmp(text, sharding_words[i]) == 0) {
-            experiment->sharding = (enum sharding_kind)i;
-            return true;
-        }
-    }
-    struct counts counts = {0};
-    if (!parse_counts(text, &counts)) {
-        free(counts.values);
-        *expected = expectation(text, sharding_words, forms);
+    size_t word;
+    if (!parse_word_or_counts(text, sharding_words, forms, SHARD_COUNTS_END, &word, &experiment->shard_counts,
+                              expected))
         return false;
-    }
-    memory_grow(counts.values, counts.n, counts.capacity);
-    counts.values[counts.n] = SHARD_COUNTS_END;
-    experiment->sharding = SHARDING_EXPLICIT;
-    experiment->shard_counts = counts.values;
+    experiment->sharding = sharding_words[word] ? (enum sharding_kind)word : SHARDING_EXPLICIT;
     return true;
 }
 
@@ -283,22 +293,10 @@ bool experiment_parse_ring(void *place, const char *text, const char **expected)
         RING_FORM,
     };
     struct experiment *experiment = place;
-    for (size_t i = 0; ring_words[i]; i++) {
-        if (strcmp(text, ring_words[i]) == 0) {
-            experiment->ring = (enum ring_kind)i;
-            return true;
-        }
-    }
-    struct counts counts = {0};
-    if (!parse_counts(text, &counts)) {
-        free(counts.values);
-        *expected = expectation(text, ring_words, forms);
+    size_t word;
+    if (!parse_word_or_counts(text, ring_words, forms, RING_INDICES_END, &word, &experiment->ring_indices, expected))
         return false;
-    }
-    memory_grow(counts.values, counts.n, counts.capacity);
-    counts.values[counts.n] = RING_INDICES_END;
-    experiment->ring = RING_EXPLICIT;
-    experiment->ring_indices = counts.values;
+    experiment->ring = ring_words[word] ? (enum ring_kind)word : RING_EXPLICIT;
     return true;
 }
 

@@ -86,6 +86,11 @@ static bool check_kind_keys(const struct judged *judged)
             ok = COMPLAIN(judged, of_dragonflies[i], "'%s' has no effect in %s, expected it in a dragonfly",
                           of_dragonflies[i], kinds[kind]);
     }
+    for (size_t i = 0; i < sizeof of_dragonflies / sizeof *of_dragonflies; i++) {
+        if (kind == LEVEL_DRAGONFLY && judged->level->torus[0] == 1 && says(judged, of_dragonflies[i]))
+            ok = COMPLAIN(judged, of_dragonflies[i], "'%s' has no effect in one group, expected several groups",
+                          of_dragonflies[i]);
+    }
     if (judged->level->uplinks <= 1 && says(judged, "routing"))
         ok = COMPLAIN(judged, "routing", "'routing' has no effect without 'uplinks', expected both");
     return ok;

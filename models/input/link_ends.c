@@ -156,12 +156,16 @@ double topology_link_latency(const struct topology *topology, uint64_t link)
 bool topology_link_is_degraded(const struct topology *topology, uint64_t link)
 {
     const struct link_override *override = overrides_of_link(&topology->overrides, link);
-    if (!override || override->bytes_per_s <= 0)
+    if (!override || override->missing)
         return false;
-    if (topology->graph)
-        return override->bytes_per_s < graph_link(topology->graph, link).bytes_per_s;
-    struct link_place at = wiring_locate(topology, link);
-    return override->bytes_per_s < wiring_bytes_per_s(&topology->levels[at.level], at.cable);
+    double built;
+    if (topology->graph) {
+        built = graph_link(topology->graph, link).bytes_per_s;
+    } else {
+        struct link_place at = wiring_locate(topology, link);
+        built = wiring_bytes_per_s(&topology->levels[at.level], at.cable);
+    }
+    return overrides_bytes_per_s(override, built) < built;
 }
 
 void link_end_each_inside(const struct topology *topology, struct link_end end,

@@ -91,15 +91,22 @@ bool link_pattern_each(const struct link_pattern *pattern, bool (*visit)(void *c
     if (end - first > SEARCHED_MAX)
         return complain(pattern, "the name is sought among %" PRIu64 " links, expected at most %" PRIu64, end - first,
                         SEARCHED_MAX);
-    bool found = false;
+    bool found = false, absent = false;
     for (uint64_t link = first; link < end; link++) {
         char name[LINK_NAME_SIZE];
         topology_link_name(pattern->topology, link, name, sizeof name);
         if (fnmatch(pattern->text, name, FNM_NOESCAPE) != 0)
             continue;
+        if (topology_link(pattern->topology, link).absent) {
+            absent = true;
+            continue;
+        }
         found = true;
         if (!visit(context, link))
             return false;
     }
+    if (!found && absent)
+        return complain(pattern, "'link' is '%s', links of GPUs that are not there only, expected others",
+                        pattern->text);
     return found || no_match(pattern, first, end);
 }

@@ -14,8 +14,8 @@ struct link_pattern {
     struct diagnostics *diag;
 };
 
-/* Calls `visit` with each link that is meant. False, with a message, if there is none (with a guess what was meant), or
- * too many to look through; and as soon as `visit` returns false. */
+/* Calls `visit` with each link that is meant; links of GPUs that are not there are passed over. False, with a message,
+ * if there is none (with a guess what was meant), or too many to look through; and as soon as `visit` returns false. */
 bool link_pattern_each(const struct link_pattern *pattern, bool (*visit)(void *context, uint64_t link), void *context);
 
 #endif

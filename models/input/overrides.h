@@ -20,6 +20,9 @@ struct ini_document;
 struct section_spec;
 struct topology;
 
+#define OVERRIDE_FACTOR_MAX 100
+#define OVERRIDE_SPEED_MAX 100
+
 struct link_override {
     uint64_t link;
     double bytes_per_s;     /* 0: as without, times `factor` */

@@ -3,8 +3,8 @@
  * A group has cp GPUs, those of its cp indices 0 to cp - 1, which ascend with them. A ring order is a permutation of
  * the indices: the rank at place p of the ring sits on the GPU of index order[p]. (Rank r is at place r, unless its
  * algorithm wants other ranks to be neighbours, schedule.inner: the order says how places go over GPUs.) A node is one
- * instance of the topology's first level, and the lane of a GPU its index inside its node. Take two nodes of four
- * GPUs, and cp = 8:
+ * instance of the topology's first level, and the lane of a GPU its index inside its node; a graph is one node. Take
+ * two nodes of four GPUs, and cp = 8:
  *
  *   natural     0 1 2 3 4 5 6 7  as the GPUs are numbered
  *   node-major  0 1 2 3 4 5 6 7  node after node, in each as numbered: as few steps from node to node as can be. Where
@@ -17,6 +17,8 @@
  *                                and in a torus dimension by dimension: with all of its members in the group it is a
  *                                Hamiltonian path, each step one hop. torus:3x2: 0 1 2 5 4 3
  *   list        each index once, the same in every group: 0,2,1,3 seats the second rank on the third GPU
+ *
+ * Where nodes are of unequal sizes, the last lanes are in some of them only, and a snake may change its lane.
  *
  * Groups may hold different parts of their nodes, so rail and snake may be different permutations in different groups.
  */

@@ -98,12 +98,16 @@ static void count_buffers(struct rank_report *rank, const struct schedule *sched
 }
 
 /* No kernel beats the device: a rate above the datasheet's says that work was dropped or counted twice. The stated peak
- * is that of 16-bit types; tensor cores do twice as much in 8-bit ones. */
-static bool check_rate(const struct rank_report *rank, const struct cost *cost, struct diagnostics *diag)
+ * is that of 16-bit types; tensor cores do twice as much in 8-bit ones. A GPU that an override makes faster or slower
+ * has as much more or less of it. */
+static bool check_rate(const struct rank_report *rank, const struct report_input *input, struct diagnostics *diag)
 {
+    const struct cost *cost = input->cost;
     if (!cost)
         return true;
     double peak = cost->device->peak_flops_per_s * (cost->schedule->experiment->dtype == DTYPE_FP8 ? 2 : 1);
+    if (input->placement)
+        peak *= topology_gpu_speed(cost->topology, placement_gpu(input->placement, rank->group, rank->rank));
     if (peak <= 0 || rank->flops <= peak * rank->compute_seconds * (1 + 1e-9))
         return true;
     return diagnostics_add(diag,
@@ -167,7 +171,7 @@ static bool measure_instance(struct rank_report *rank, uint32_t instance, const 
     rank_time_fini(&time);
     rank->peak_at_seconds = high_water_seconds(&facts->water, program, moments, phase_end);
 
-    bool good = check_rate(rank, input->cost, diag);
+    bool good = check_rate(rank, input, diag);
     if (rank->idle_seconds < 0 || rank->seconds > phase_end[PHASE_COUNT - 1])
         good = diagnostics_add(diag,
                                "rank %" PRIu32 " of group %" PRIu32

@@ -57,6 +57,23 @@ static void levels_of_all_kinds_are_shown(void **state)
     "latency = 1 us\\n[link a b]\\nclass = host\\nbandwidth = 20 GB/s\\nlatency = 2 us\\nduplex = half\\n' "           \
     ">$DIR/graph.ini; "
 
+/* By a factor, by a bandwidth, in latency alone; a NIC of two links; GPUs of other speeds. */
+static void what_is_not_like_the_others_is_counted(void **state)
+{
+    (void)state;
+    static const char overrides[] =
+        "printf '[override a]\\nlink = cluster: gpu 3 up\\nfactor = 0.5\\n[override b]\\nlink = cluster: gpu 4 *\\n"
+        "bandwidth = 5 GB/s\\n[override c]\\nlink = cluster: gpu 5 up\\nlatency = 1 ms\\n[override d]\\nlink = "
+        "cluster: gpu 6 up\\nmissing = yes\\n[override e]\\ngpu = 9, 12-13\\nspeed = 0.5\\n[override f]\\ngpu = "
+        "20\\nspeed = 2\\n' | cat topologies/dgx-h100-4.ini - >$DIR/odd.ini; $CPSIM --check $DIR/odd.ini ";
+    char *json = memory_format("%s --json - | grep -c '\"n_degraded\": 3,\\|\"n_gpus_of_other_speed\": 4,'", overrides);
+    expect(overrides, 0, "slower than built: 3 of cluster, the first is cluster: gpu 3 up\n", "");
+    expect(overrides, 0, "\nnot there: 2 links of cluster\n", "");
+    expect(overrides, 0, "\nof another speed than the profile's: 4 GPUs, 0.5 to 2 of it; the first is GPU 9\n", "");
+    expect(json, 0, "2\n", "");
+    free(json);
+}
+
 static void irregular_clusters_are_shown(void **state)
 {
     (void)state;
@@ -203,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shipped_clusters_are_shown),
         cmocka_unit_test(levels_of_all_kinds_are_shown),
+        cmocka_unit_test(what_is_not_like_the_others_is_counted),
         cmocka_unit_test(irregular_clusters_are_shown),
         cmocka_unit_test(several_topologies_are_told_apart),
         cmocka_unit_test(overrides_change_what_is_shown),

@@ -11,7 +11,7 @@
 
 #include "cli/sensitivity.h"
 #include "tests/cli/expect.h"
-#include "tests/predict.h"
+#include "tests/cli/sensitivity_of.h"
 
 /* Ranks of 1,024 rows with as many query as KV heads, 8 of 64: a block's attention takes 21.47483648 us on the toy
  * device, its keys and values are 2 MiB in bf16. */
@@ -24,22 +24,7 @@ static void run(struct sensitivity *sensitivity, const char *bandwidth, const ch
                 mechanism_set without, const struct engine_ops *engine)
 {
     const struct toy toy = {8, 8, 64, 1024 * RANKS, "full", "forward", RANKS, schedule};
-    char *topology = toy_cluster(RANKS, bandwidth, latency), *experiment = toy_experiment(&toy);
-    char *topology_path = temporary_file(topology), *experiment_path = temporary_file(experiment);
-    const struct question question = {
-        .topology_path = topology_path, .experiment_path = experiment_path, .engine = engine, .without = without};
-    struct diagnostics diag;
-    diagnostics_init(&diag);
-    enum prediction_status status = sensitivity_run(sensitivity, &question, 2, &diag);
-    diagnostics_print(&diag, stderr, "");
-    assert_int_equal(status, PREDICTION_DONE);
-    diagnostics_fini(&diag);
-    unlink(topology_path);
-    unlink(experiment_path);
-    free(topology_path);
-    free(experiment_path);
-    free(topology);
-    free(experiment);
+    sensitivity_of(sensitivity, toy_cluster(RANKS, bandwidth, latency), toy_experiment(&toy), without, engine);
 }
 
 static const struct sensitivity_row *row_of(const struct sensitivity *sensitivity, const char *name)

@@ -72,6 +72,24 @@ static void a_group_orders_the_gpus_that_it_has(void **state)
     ORDER(NODE(8), RING_RAIL, 0, 1, 0, 1, 2, 3, 4, 5, 6, 7);      /* every GPU a lane of one node */
 }
 
+/* The second of three nodes has no fourth GPU: nodes begin at 0, 4 and 7. A graph is one node, whatever its links. */
+static void unequal_nodes_have_the_lanes_that_they_have(void **state)
+{
+    (void)state;
+#define UNEQUAL                                                                                                        \
+    "[level node]\nsize = 4\nsizes = 4, 3, 4\nkind = switch\nbandwidth = 450 GB/s\nlatency = 1 us\n" CLUSTER(3, switch)
+    ORDER(UNEQUAL, RING_RAIL, 0, 1, 0, 4, 7, 1, 5, 8, 2, 6, 9, 3, 10);
+    ORDER(UNEQUAL, RING_SNAKE, 0, 1, 0, 1, 2, 3, 6, 5, 4, 7, 8, 9, 10);
+    ORDER(UNEQUAL, RING_NODE_MAJOR, 0, 1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10);
+    ORDER(UNEQUAL, RING_RAIL, 1, 2, 3, 0, 2, 4, 1); /* GPUs 1, 3 | 5 | 7, 9 of lanes 1, 3, 1, 0, 2 */
+#undef UNEQUAL
+    for (enum ring_kind kind = RING_NATURAL; kind <= RING_SNAKE; kind++)
+        if (kind != RING_EXPLICIT)
+            ORDER("[link gpu0 gpu1]\nbandwidth = 1 GB/s\nlatency = 1 us\n[link gpu1 gpu2]\nbandwidth = 1 GB/s\nlatency "
+                  "= 1 us\n",
+                  kind, 0, 1, 0, 1, 2);
+}
+
 /* Of pods every second one backwards, nodes and all. */
 static void levels_turn_inside_each_other(void **state)
 {
@@ -205,6 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_nodes_are_as_the_header_says),
         cmocka_unit_test(a_group_orders_the_gpus_that_it_has),
+        cmocka_unit_test(unequal_nodes_have_the_lanes_that_they_have),
         cmocka_unit_test(levels_turn_inside_each_other),
         cmocka_unit_test(a_snake_is_a_hamiltonian_path),
         cmocka_unit_test(groups_may_differ_and_share_what_they_can),

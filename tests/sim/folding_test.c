@@ -20,6 +20,7 @@
 #include "sim/fold.h"
 #include "sim/plan.h"
 #include "tests/random_cluster.h"
+#include "tests/random_implementation.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #define CASES 4 /* of each algorithm */
@@ -381,25 +382,6 @@ static void pair_fini(struct pair *pair)
         experiment_fini(&pair->experiment);
 }
 
-/* An implementation whose host, copies and transfers cost something. */
-static struct implementation random_implementation(struct dice *dice)
-{
-    struct implementation i = {.name = "random"};
-    if (dice_chance(dice, 2))
-        return i;
-    for (int step = 0; step < IMPLEMENTATION_STEPS; step++)
-        if (dice_chance(dice, 2))
-            i.steps[step] = (struct passes){true, dice_below(dice, 4), dice_below(dice, 20), dice_below(dice, 40)};
-    i.fixed_sms = dice_chance(dice, 2);
-    i.sms = dice_below(dice, 40);
-    i.synchronizes = dice_chance(dice, 2);
-    i.host_attention_seconds = 1e-6 * dice_below(dice, 3);
-    i.host_kernel_seconds = 1e-6 * dice_below(dice, 3);
-    i.host_message_seconds = 1e-6 * dice_below(dice, 3);
-    i.waits = dice_chance(dice, 2);
-    return i;
-}
-
 /* Makes the experiment one of several groups, their ranks in any order. */
 static void random_layout(struct dice *dice, struct experiment *e, bool even)
 {
@@ -580,6 +562,10 @@ static void classes_are_as_few_as_can_be(void **state)
         {NODES_OF_8 "[override unused]\nlink = net: gpu 38 up\nfactor = 0.5\n", "dp = 2", 32, 8, 8},
         {NODES_OF_8 "[override slow]\nlink = node: gpu 3 down\nlatency = 9 us\n", "dp = 3", 8, 9, 1},
         {NODES_OF_8 "attach = node\n[override slow]\nlink = net: node 3 up\nfactor = 0.9\n", "dp = 3", 16, 24, 4},
+        {NODES_OF_8 "[override slow]\ngpu = 13\nspeed = 0.5\n", "dp = 3", 8, 9, 16},
+        {NODES_OF_8 "[override unused]\ngpu = 24-1023\nspeed = 0.5\n", "dp = 3", 8, 1, 24},
+        {NODES_OF_8 "[override all]\ngpu = 0-23\nspeed = 0.5\n", "dp = 3", 8, 1, 24},
+        {NODES_OF_8 "[override gone]\nlink = net: gpu 9 up\nmissing = yes\n", "dp = 8\norder = dp,cp,tp", 4, 9, 24},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct pair pair;

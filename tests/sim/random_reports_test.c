@@ -18,6 +18,7 @@
 #include "models/schedule/mask.h"
 #include "sim/engine.h"
 #include "tests/random_experiment.h"
+#include "tests/random_implementation.h"
 
 #define CASES 25 /* of each algorithm, for each engine */
 
@@ -55,26 +56,6 @@ static void machine_init(struct machine *machine, struct dice *dice, uint32_t gp
     machine->device.peak_flops_per_s = 100e12;
     machine->device.transfer_slowdown = dice_chance(dice, 3) ? 0.3 : 0;
     diagnostics_fini(&diag);
-}
-
-/* An implementation whose host, copies and transfers cost something. */
-static struct implementation random_implementation(struct dice *dice)
-{
-    struct implementation i = {.name = "random"};
-    if (dice_chance(dice, 2))
-        return i;
-    for (int step = 0; step < IMPLEMENTATION_STEPS; step++)
-        if (dice_chance(dice, 2))
-            i.steps[step] = (struct passes){true, dice_below(dice, 4), dice_below(dice, 20), dice_below(dice, 40)};
-    i.fixed_sms = dice_chance(dice, 2);
-    i.sms = dice_below(dice, 40);
-    i.synchronizes = dice_chance(dice, 2);
-    i.host_attention_seconds = 1e-6 * dice_below(dice, 3);
-    i.host_kernel_seconds = 1e-6 * dice_below(dice, 3);
-    i.host_message_seconds = 1e-6 * dice_below(dice, 3);
-    i.waits = dice_chance(dice, 2);
-    i.one_stream = dice_chance(dice, 2);
-    return i;
 }
 
 static void machine_fini(struct machine *machine)
