@@ -137,5 +137,7 @@ bool algorithms_table_write(const json_t *sweep, FILE *stream)
     if (columns.classes.count)
         fputs("bytes over the links of each class, per rank\n", stream);
     print_refusals(sweep, stream);
+    if (!sweep_is_complete(sweep))
+        fputs("incomplete: stopped before all points were predicted; the fastest is that of those above\n", stream);
     return fflush(stream) == 0 && !ferror(stream);
 }

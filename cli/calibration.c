@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/result_file.h"
 #include "hw/calibrate/profile_gpu.h"
 #include "hw/calibrate/profile_writer.h"
 #include "models/base/memory.h"
@@ -46,12 +47,12 @@ bool calibration_check_path(const char *path, struct diagnostics *diag)
 static bool write_file(const char *path, const struct calibration *calibration, const char *device,
                        struct diagnostics *diag)
 {
-    FILE *file = fopen(path, "w");
-    if (!file)
-        return diagnostics_add(diag, "cannot write '%s': %s", path, strerror(errno));
-    bool good = device ? profile_write_topology(calibration, device, file) : profile_write(calibration, file);
-    good = fclose(file) == 0 && good;
-    return good || diagnostics_add(diag, "cannot write '%s': %s", path, strerror(errno));
+    struct result_file file;
+    FILE *stream = result_file_open(&file, path, diag);
+    if (!stream)
+        return false;
+    bool good = device ? profile_write_topology(calibration, device, stream) : profile_write(calibration, stream);
+    return result_file_close(&file, good, diag);
 }
 
 /* Writes the profile, has its own tables foretell what was measured, and writes it again with the errors that its fits
@@ -81,11 +82,9 @@ static bool write_topology(const char *path, const char *device, const struct ca
 
 static bool write_collectives(const char *path, const struct calibration *calibration, struct diagnostics *diag)
 {
-    FILE *file = fopen(path, "w");
-    bool good = file && profile_gpu_write_collectives(calibration, file);
-    if (file)
-        good = fclose(file) == 0 && good;
-    return good || diagnostics_add(diag, "cannot write '%s': %s", path, strerror(errno));
+    struct result_file file;
+    FILE *stream = result_file_open(&file, path, diag);
+    return stream && result_file_close(&file, profile_gpu_write_collectives(calibration, stream), diag);
 }
 
 /* ---- what was measured ---- */

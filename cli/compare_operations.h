@@ -28,7 +28,7 @@ struct operations {
     double end; /* of the last */
 };
 
-/* False, with a message each, when the run has none, or one that is not as run_json_add_operations writes it. */
+/* False, with a message each, when the run has none, or one that is not as operations_json.c writes it. */
 bool operations_init(struct operations *operations, const struct compared_run *run, struct diagnostics *diag);
 void operations_fini(struct operations *operations);
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/run_read.h"
 #include "models/base/memory.h"
 
 /* ---- settings ---- */
@@ -255,7 +256,7 @@ static json_t *read_document(const char *path, struct diagnostics *diag)
     }
     json_error_t error;
     errno = 0;
-    json_t *document = json_loadf(stream, JSON_REJECT_DUPLICATES, &error);
+    json_t *document = run_read(stream, &error);
     if (!document && ferror(stream))
         diagnostics_add(diag, "cannot read '%s': %s", path, strerror(errno ? errno : EIO));
     else if (!document)

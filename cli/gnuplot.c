@@ -57,12 +57,30 @@ static bool copy_to_stdout(FILE *drawing)
     return fflush(stdout) == 0;
 }
 
-/* The file must be there, and not empty; what is left of a failed drawing is removed. */
+#define ENDING_BYTES 16
+
+/* Whether the file ends as drawings do: gnuplot does not notice that a disk is full. */
+static bool has_ending(const struct plot_target *target)
+{
+    static const char *const endings[] = {"IEND" /* PNG */, "</svg>", "%%EOF" /* PDF */};
+    char text[ENDING_BYTES];
+    FILE *file = fopen(target->path, "r");
+    if (!file)
+        return false;
+    size_t length = fseek(file, -(long)sizeof text, SEEK_END) == 0 ? fread(text, 1, sizeof text, file) : 0;
+    fclose(file);
+    bool found = false;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        found = found || memmem(text, length, endings[i], strlen(endings[i]));
+    return found;
+}
+
+/* The file must be there, to its end; what is left of a failed drawing is removed. */
 static bool file_is_whole(const struct plot_target *target, bool succeeded)
 {
     struct stat status;
     bool there = stat(target->path, &status) == 0;
-    if (there && S_ISREG(status.st_mode) && (!succeeded || status.st_size == 0)) {
+    if (there && S_ISREG(status.st_mode) && !(succeeded && has_ending(target))) {
         unlink(target->path);
         return false;
     }
@@ -106,7 +124,7 @@ static bool run(const char *script, size_t size, const struct plot_target *targe
         return diagnostics_add(diag, "gnuplot failed with status %d while drawing '%s'%s", WEXITSTATUS(status),
                                target->path, complaint);
     if (!whole)
-        return diagnostics_add(diag, "gnuplot did not write '%s'%s", target->path, complaint);
+        return diagnostics_add(diag, "gnuplot did not write all of '%s'%s", target->path, complaint);
     if (terminal && !copy_to_stdout(drawing))
         return diagnostics_add(diag, "cannot write to standard output: %s", strerror(errno));
     return true;
@@ -116,6 +134,11 @@ bool gnuplot_run(const char *script, size_t size, const struct plot_target *targ
 {
     if (!plot_on_terminal(target) && !can_write(target, diag))
         return false;
+    sigset_t ending, before; /* an interrupt waits, or it would leave half a drawing */
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGINT);
+    sigaddset(&ending, SIGTERM);
+    sigprocmask(SIG_BLOCK, &ending, &before);
     FILE *drawing = tmpfile(), *complaints = tmpfile();
     bool fine = drawing && complaints
                     ? run(script, size, target, drawing, complaints, diag)
@@ -124,5 +147,6 @@ bool gnuplot_run(const char *script, size_t size, const struct plot_target *targ
         fclose(drawing);
     if (complaints)
         fclose(complaints);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     return fine;
 }

@@ -1,6 +1,7 @@
 /* main.c - the cpsim command: what was asked for, done, and its exit status. Only here is anything printed or exited.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,13 +58,20 @@ static void print_idle_overrides(const struct prediction *prediction, const stru
     diagnostics_fini(&notes);
 }
 
+/* Progress and phases of the question go to a line on the terminal, if there is one. */
+static void follow(struct question *question, struct progress *progress)
+{
+    question->progress = progress->stream ? progress_show : NULL;
+    question->phase = progress->stream ? progress_phase : NULL;
+    question->progress_context = progress;
+}
+
 static int predict(const struct options *options, struct diagnostics *diag)
 {
     struct progress progress;
     progress_init(&progress, stderr, "simulating");
     struct question question = question_of(options);
-    question.progress = progress.stream ? progress_show : NULL;
-    question.progress_context = &progress;
+    follow(&question, &progress);
     struct prediction prediction;
     enum prediction_status status = prediction_prepare(&prediction, &question, diag);
     if (status == PREDICTION_DONE)
@@ -72,7 +80,8 @@ static int predict(const struct options *options, struct diagnostics *diag)
     if (status == PREDICTION_DONE)
         print_idle_overrides(&prediction, &question);
     int exit_status = exit_status_of(status);
-    if (status == PREDICTION_DONE && !outputs_write_run(options, &prediction, diag))
+    struct progress *writing = prediction_is_large(&prediction) ? &progress : NULL;
+    if (status == PREDICTION_DONE && !outputs_write_run(options, &prediction, writing, diag))
         exit_status = EXIT_FAILED;
     prediction_fini(&prediction);
     return exit_status;
@@ -145,7 +154,7 @@ static int run_sweep(const struct sweep *sweep, const struct options *options, c
         diagnostics_add(diag, "%s", errors.lines[i]);
     if (processes)
         speak_once(processes, !result.lost, diag);
-    if (result.done > 0 && result.json && !outputs_write_sweep(options, result.json, diag))
+    if (result.done > 0 && result.json && !outputs_write_sweep(options, result.json, diag) && !result.signal)
         exit_status = EXIT_FAILED;
     sweep_result_fini(&result);
     diagnostics_fini(&notes);
@@ -222,13 +231,12 @@ static int find_sensitivity(const struct options *options, struct diagnostics *d
     struct progress progress;
     progress_init(&progress, stderr, "varying");
     struct question question = question_of(options);
-    question.progress = progress.stream ? progress_show : NULL;
-    question.progress_context = &progress;
+    follow(&question, &progress);
     struct sensitivity sensitivity;
     enum prediction_status status = sensitivity_run(&sensitivity, &question, options->jobs, diag);
     progress_clear(&progress);
     int exit_status = sensitivity.signal ? EXIT_SIGNAL + sensitivity.signal : (int)exit_status_of(status);
-    if (status == PREDICTION_DONE && !outputs_write_sensitivity(options, &sensitivity, diag))
+    if (status == PREDICTION_DONE && !outputs_write_sensitivity(options, &sensitivity, diag) && !sensitivity.signal)
         exit_status = EXIT_FAILED;
     sensitivity_fini(&sensitivity);
     return exit_status;
@@ -278,7 +286,7 @@ static int measure_here(const struct options *options, struct diagnostics *diag)
     struct measured_run run;
     int exit_status = exit_status_of(measured_run_make(&run, &question, diag));
     progress_clear(&progress);
-    if (run.reported && measured_run_speaks(&run) && !outputs_write_run(options, &run.prediction, diag))
+    if (run.reported && measured_run_speaks(&run) && !outputs_write_run(options, &run.prediction, NULL, diag))
         exit_status = EXIT_FAILED;
     end_measuring(&run, diag);
     return exit_status;
@@ -407,17 +415,18 @@ static int run_validation(struct validation *validation, const struct options *o
 {
     struct progress progress;
     progress_init(&progress, stderr, "validating");
+    progress_count(&progress, "rows", validation->sets.n_rows);
     enum validation_status status =
         validation_run(validation, options->jobs, progress.stream ? progress_show : NULL, &progress, diag);
     progress_clear(&progress);
-    if (status == VALIDATION_BAD_INPUT)
-        return EXIT_BAD_INPUT;
-    if (status == VALIDATION_STOPPED)
-        return EXIT_SIGNAL + validation->signal;
     bool fine = status == VALIDATION_DONE;
-    fine &= outputs_write_validation(options, validation, diag);
-    fine &= validation_check_bounds(validation, diag);
-    return fine ? EXIT_DONE : EXIT_FAILED;
+    if (status != VALIDATION_BAD_INPUT && validation->n_left < validation->sets.n_rows) {
+        fine &= outputs_write_validation(options, validation, diag);
+        fine &= validation_check_bounds(validation, diag);
+    }
+    if (validation->signal)
+        return EXIT_SIGNAL + validation->signal;
+    return status == VALIDATION_BAD_INPUT ? EXIT_BAD_INPUT : fine ? EXIT_DONE : EXIT_FAILED;
 }
 
 static int validate(const struct options *options, struct diagnostics *diag)
@@ -470,9 +479,17 @@ static void hold_standard_descriptors(void)
             break; /* as it was, then */
 }
 
+/* A reader that goes away and a file that may not grow make writing fail, which is told like any other reason why. */
+static void take_write_errors(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+}
+
 int main(int argc, char **argv)
 {
     hold_standard_descriptors();
+    take_write_errors();
     struct diagnostics diag;
     diagnostics_init(&diag);
     struct options options;

@@ -50,7 +50,8 @@ const char *measured_kernels(const struct measured_run *run);
 /* The parts of cpsim.run/1 that a prediction has otherwise ("topology") or not at all ("device", "verification",
  * "timing"). */
 json_t *measured_topology_to_json(const struct measured_run *run);
-void measured_run_add_json(const struct measured_run *run, json_t *json);
+struct json_writer;
+void measured_run_write_json(const struct measured_run *run, struct json_writer *writer);
 
 /* The parts of the table that a prediction has otherwise or not at all. */
 void measured_write_machine(const struct measured_run *run, FILE *stream);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/json_set.h"
+#include "cli/json_writer.h"
 #include "cli/measured_device.h"
 
 /* Each host once, in the order of its first rank. */
@@ -110,9 +111,9 @@ static json_t *timing_to_json(const struct measurement *m)
     return json;
 }
 
-void measured_run_add_json(const struct measured_run *run, json_t *json)
+void measured_run_write_json(const struct measured_run *run, struct json_writer *writer)
 {
-    json_object_set_new(json, "device", measured_device_to_json(run));
-    json_object_set_new(json, "verification", verification_to_json(&run->measurement));
-    json_object_set_new(json, "timing", timing_to_json(&run->measurement));
+    json_writer_tree(writer, "device", measured_device_to_json(run));
+    json_writer_tree(writer, "verification", verification_to_json(&run->measurement));
+    json_writer_tree(writer, "timing", timing_to_json(&run->measurement));
 }

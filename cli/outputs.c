@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/algorithms.h"
@@ -15,6 +14,8 @@
 #include "cli/plot_style.h"
 #include "cli/plot_validation.h"
 #include "cli/plots.h"
+#include "cli/result_file.h"
+#include "cli/sweep_json.h"
 #include "cli/writers.h"
 
 /* What is written: a run, a sweep, a comparison, a validation, a sensitivity or a check, by one of the functions below.
@@ -22,6 +23,7 @@
 struct result {
     const struct options *options;
     const struct prediction *prediction; /* of a run */
+    struct progress *progress;           /* NULL: it does not take long */
     const json_t *sweep;                 /* of a sweep, whose JSON and CSV are written (sweep_files.h) */
     const struct comparison *comparison;
     const struct validation *validation;
@@ -29,18 +31,24 @@ struct result {
     const struct check_result *check;
 };
 
+/* A drawing cannot say that it is of a part only, so none is made of one. */
+static bool is_complete(const struct result *result)
+{
+    return !(result->validation && result->validation->n_left) &&
+           !(result->sensitivity && result->sensitivity->n_left) &&
+           (!result->sweep || sweep_is_complete(result->sweep));
+}
+
 typedef bool write_function(const struct result *result, FILE *stream);
 
 static bool write_json(const struct result *result, FILE *stream)
 {
-    const struct prediction *prediction = result->prediction;
+    if (result->prediction)
+        return run_json_write(result->prediction, result->options->operations, stream);
     json_t *json = result->comparison    ? compare_to_json(result->comparison)
                    : result->validation  ? validation_to_json(result->validation)
                    : result->sensitivity ? sensitivity_to_json(result->sensitivity)
-                   : result->check       ? topology_report_to_json(&result->check->topologies[0]->report)
-                                         : run_to_json(prediction);
-    if (prediction && result->options->operations)
-        run_json_add_operations(json, prediction);
+                                         : topology_report_to_json(&result->check->topologies[0]->report);
     bool fine = json_print(json, stream);
     json_decref(json);
     return fine;
@@ -114,13 +122,6 @@ static bool write_script(const struct result *result, FILE *stream)
     return true;
 }
 
-static void remove_file(const char *path)
-{
-    struct stat status;
-    if (stat(path, &status) == 0 && S_ISREG(status.st_mode))
-        unlink(path);
-}
-
 /* Writes to `path`, "-" for standard output. */
 static bool write_to(const char *path, write_function *write, const struct result *result, struct diagnostics *diag)
 {
@@ -131,19 +132,12 @@ static bool write_to(const char *path, write_function *write, const struct resul
             return diagnostics_add(diag, "cannot write to standard output: %s", strerror(errno ? errno : EIO));
         return true;
     }
-    FILE *stream = fopen(path, "w");
+    struct result_file file;
+    FILE *stream = result_file_open(&file, path, diag);
     if (!stream)
-        return diagnostics_add(diag, "cannot write '%s': %s", path, strerror(errno));
-    bool fine = write(result, stream);
-    int why = errno;
-    if (fclose(stream) != 0) {
-        fine = false;
-        why = errno;
-    }
-    if (fine)
-        return true;
-    remove_file(path);
-    return diagnostics_add(diag, "cannot write '%s': %s", path, strerror(why ? why : EIO));
+        return false;
+    errno = 0;
+    return result_file_close(&file, write(result, stream), diag);
 }
 
 static bool draw(const struct result *result, const struct plot_target *target, struct diagnostics *diag)
@@ -161,6 +155,12 @@ static bool draw(const struct result *result, const struct plot_target *target, 
     return fine;
 }
 
+static void tell_phase(const struct result *result, bool to_stdout, const char *phase)
+{
+    if (result->progress && !to_stdout)
+        progress_phase(result->progress, phase);
+}
+
 /* The results that go to standard output, or those that go to files. */
 static bool write_some(const struct result *result, bool to_stdout, struct diagnostics *diag)
 {
@@ -168,20 +168,25 @@ static bool write_some(const struct result *result, bool to_stdout, struct diagn
     const struct {
         const char *path;
         write_function *write;
+        const char *phase;
     } outputs[] = {
-        {result->sweep ? NULL : options->json, write_json},
-        {result->sweep ? NULL : options->csv, write_csv},
-        {options->trace, write_trace},
-        {options->table ? "-" : NULL, write_table},
-        {options->script, write_script},
+        {result->sweep ? NULL : options->json, write_json, "writing JSON"},
+        {result->sweep ? NULL : options->csv, write_csv, "writing CSV"},
+        {options->trace, write_trace, "writing a trace"},
+        {options->table ? "-" : NULL, write_table, NULL},
+        {is_complete(result) ? options->script : NULL, write_script, "writing a script"},
     };
     bool fine = true;
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
-        if (outputs[i].path && (strcmp(outputs[i].path, "-") == 0) == to_stdout)
+        if (outputs[i].path && (strcmp(outputs[i].path, "-") == 0) == to_stdout) {
+            tell_phase(result, to_stdout, outputs[i].phase);
             fine &= write_to(outputs[i].path, outputs[i].write, result, diag);
-    for (size_t i = 0; i < options->n_plots && !options->script; i++)
-        if (plot_on_terminal(&options->plots[i]) == to_stdout)
+        }
+    for (size_t i = 0; i < options->n_plots && !options->script && is_complete(result); i++)
+        if (plot_on_terminal(&options->plots[i]) == to_stdout) {
+            tell_phase(result, to_stdout, "drawing");
             fine &= draw(result, &options->plots[i], diag);
+        }
     return fine;
 }
 
@@ -189,12 +194,17 @@ static bool write_some(const struct result *result, bool to_stdout, struct diagn
 static bool write_all(const struct result *result, struct diagnostics *diag)
 {
     bool fine = write_some(result, false, diag);
+    if (result->progress)
+        progress_clear(result->progress);
+    if (!is_complete(result) && result->options->n_plots)
+        diagnostics_add(diag, "no plot is drawn of an incomplete result");
     return write_some(result, true, diag) && fine;
 }
 
-bool outputs_write_run(const struct options *options, const struct prediction *prediction, struct diagnostics *diag)
+bool outputs_write_run(const struct options *options, const struct prediction *prediction, struct progress *progress,
+                       struct diagnostics *diag)
 {
-    return write_all(&(struct result){.options = options, .prediction = prediction}, diag);
+    return write_all(&(struct result){.options = options, .prediction = prediction, .progress = progress}, diag);
 }
 
 bool outputs_write_sweep(const struct options *options, const json_t *sweep, struct diagnostics *diag)

@@ -1,6 +1,6 @@
 /* outputs.h - puts results where the options say: files first, then the table, plots last.
  *
- * A file that could not be written to its end is removed and reported, never left half-written unnoticed.
+ * A file is there whole or not at all (cli/result_file.h); what could not be written to its end is reported.
  */
 #ifndef CPSIM_CLI_OUTPUTS_H
 #define CPSIM_CLI_OUTPUTS_H
@@ -12,11 +12,15 @@
 #include "cli/compare.h"
 #include "cli/options.h"
 #include "cli/prediction.h"
+#include "cli/progress.h"
 #include "cli/sensitivity.h"
 #include "cli/validation.h"
 
-/* False, with a message each, when any of them could not be written; the others are written all the same. */
-bool outputs_write_run(const struct options *options, const struct prediction *prediction, struct diagnostics *diag);
+/* `progress` tells what is being written until standard output begins; NULL: not.
+ *
+ * False, with a message each, when any of them could not be written; the others are written all the same. */
+bool outputs_write_run(const struct options *options, const struct prediction *prediction, struct progress *progress,
+                       struct diagnostics *diag);
 /* Its table and plots; the files of a sweep are written while it runs. */
 bool outputs_write_sweep(const struct options *options, const json_t *sweep, struct diagnostics *diag);
 bool outputs_write_comparison(const struct options *options, const struct comparison *comparison,

@@ -205,6 +205,18 @@ static bool read_files(struct prediction *prediction, const struct question *que
     return fine;
 }
 
+bool prediction_is_large(const struct prediction *prediction)
+{
+    const struct placement *placement = &prediction->placement;
+    return (double)placement->cp * placement->groups >= PREDICTION_MANY_RANKS;
+}
+
+static void tell_phase(const struct prediction *prediction, const struct question *question, const char *what)
+{
+    if (question->phase && prediction_is_large(prediction))
+        question->phase(question->progress_context, what);
+}
+
 /* Proving walks every operation; where one program stands for all ranks that may be far more than simulating. */
 #define PROVED_OPERATIONS_MAX 5e5
 
@@ -257,6 +269,7 @@ enum prediction_status prediction_prepare_schedule(struct prediction *prediction
         fine = false;
     if (!fine)
         return PREDICTION_BAD_INPUT;
+    tell_phase(prediction, question, "building programs");
     placement_permute(&prediction->placement, prediction->schedule.place_of_rank);
     if (!question->topology_path && !schedule_check_all(&prediction->schedule, diag))
         return PREDICTION_BAD_INPUT;
@@ -303,6 +316,7 @@ enum prediction_status prediction_prepare(struct prediction *prediction, const s
     if (!prediction_make_costs(prediction, question, diag))
         return PREDICTION_BAD_INPUT;
     const struct placement *placement = &prediction->placement;
+    tell_phase(prediction, question, "planning");
     if (!ensemble_init(&prediction->whole, prediction->programs, prediction->n_programs, placement->cp,
                        placement->groups, diag))
         return PREDICTION_FAILED;
@@ -313,6 +327,7 @@ enum prediction_status prediction_prepare(struct prediction *prediction, const s
     if (!plan_init(&plan, &all, diag))
         return PREDICTION_BAD_INPUT;
     if (!question->no_fold && prediction->topology.ranks_per_device == 1) {
+        tell_phase(prediction, question, "folding");
         fold_init(&prediction->folding, &prediction->whole, &plan);
         prediction->made |= MADE_FOLDING;
     }
@@ -350,6 +365,7 @@ enum prediction_status prediction_run(struct prediction *prediction, const struc
     prediction->execution = execution_of(ensemble);
     timeline_of(&prediction->timeline, ensemble);
     prediction->made |= MADE_TIMELINE;
+    tell_phase(prediction, question, "simulating");
     const struct simulation simulation = {
         .ensemble = ensemble,
         .execution = prediction->execution,
@@ -362,10 +378,12 @@ enum prediction_status prediction_run(struct prediction *prediction, const struc
     if (!question->engine->run(&simulation, &prediction->timeline, diag))
         return PREDICTION_FAILED;
     const struct report_input input = prediction_report_input(prediction);
+    tell_phase(prediction, question, "adding up");
     if (!report_init(&prediction->report, &input, diag))
         return PREDICTION_FAILED;
     prediction->made |= MADE_REPORT;
     struct interval_seconds interval = {0, 0};
+    tell_phase(prediction, question, "finding the interval");
     if (!question->spares_interval && !interval_of(&simulation, prediction->report.seconds, &interval, diag))
         return PREDICTION_FAILED;
     if (interval.high > 0) {

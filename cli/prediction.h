@@ -22,14 +22,18 @@ struct question {
     const char *const *overrides;                /* "section.key=value" */
     size_t n_overrides;
     const struct engine_ops *engine;
-    mechanism_set without;       /* mechanisms of the cost model that are left out */
-    bool no_fold;                /* every rank is simulated */
-    struct diagnostics *lenient; /* see schedule_init; NULL: strict */
-    bool spares_interval;        /* the step's time alone is wanted, not how far it may be off */
-    struct input_cache *cache;   /* of files that were read (cli/input_cache.h); NULL: all are read */
-    void (*progress)(void *context, double share);
-    void *progress_context;
+    mechanism_set without;                         /* mechanisms of the cost model that are left out */
+    bool no_fold;                                  /* every rank is simulated */
+    struct diagnostics *lenient;                   /* see schedule_init; NULL: strict */
+    bool spares_interval;                          /* the step's time alone is wanted, not how far it may be off */
+    struct input_cache *cache;                     /* of files that were read (cli/input_cache.h); NULL: all are read */
+    void (*progress)(void *context, double share); /* of the simulation; NULL: not called */
+    void (*phase)(void *context, const char *what); /* begins, where there are so many ranks that each takes a while */
+    void *progress_context;                         /* of both */
 };
+
+/* As many that planning and folding them is worth a word. */
+#define PREDICTION_MANY_RANKS 4096
 
 struct measured_run;
 
@@ -90,6 +94,9 @@ struct report_input prediction_report_input(const struct prediction *prediction)
 
 /* Ranks that were simulated: fewer than there are where some stand for others. */
 uint32_t prediction_simulated_ranks(const struct prediction *prediction);
+
+/* Whether it has so many ranks that what is done with them takes a while. */
+bool prediction_is_large(const struct prediction *prediction);
 
 /* The instance of the execution and the timeline that stands for rank `place` (group * cp + rank). */
 uint32_t prediction_instance(const struct prediction *prediction, uint32_t place);

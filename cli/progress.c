@@ -78,6 +78,19 @@ void progress_show(void *context, double share)
     fflush(progress->stream);
 }
 
+void progress_phase(void *context, const char *what)
+{
+    struct progress *progress = context;
+    progress->what = what;
+    if (!progress->stream)
+        return;
+    progress->begun = false;
+    progress->begun_at = progress->shown_at = now_seconds();
+    progress->shown = true;
+    fprintf(progress->stream, "\r%s\033[K", what);
+    fflush(progress->stream);
+}
+
 void progress_clear(struct progress *progress)
 {
     if (!progress->shown)

@@ -27,6 +27,10 @@ void progress_count(struct progress *progress, const char *items, size_t n_items
  * there already: the time left is told from what comes after it. */
 void progress_show(void *context, double share);
 
+/* Begins a part of the work, whose share is told from then on, or cannot be: shows its name at once. `what` must last.
+ */
+void progress_phase(void *context, const char *what);
+
 /* What is shown: "sweeping: 120 of 5000 points, 3:05 left". `seconds_left` below 0: not known yet. */
 void progress_write(const struct progress *progress, double share, double seconds_left, FILE *stream);
 

@@ -1,11 +1,13 @@
 /* run_json.c - a run as cpsim.run/1: the names that other tools (and --compare) rely on.
  *
  * Names and nesting are the contract; new names may be added, none changed. Whole numbers are written whole, and
- * doubles with 17 significant digits, so that reading them back gives the same bits.
+ * doubles with 17 significant digits, so that reading them back gives the same bits. Ranks and operations, of which
+ * there may be a hundred thousand and hundreds of millions, are written one by one.
  */
 #include <string.h>
 
 #include "cli/json_set.h"
+#include "cli/json_writer.h"
 #include "cli/measured.h"
 #include "cli/writers.h"
 #include "models/input/units.h"
@@ -76,57 +78,57 @@ static json_t *step_to_json(const struct report *report, bool measured)
     return json;
 }
 
-static json_t *traffic_to_json(const uint64_t by_kind[TRAFFIC_COUNT])
+static void write_traffic(struct json_writer *writer, const char *key, const uint64_t by_kind[TRAFFIC_COUNT])
 {
-    json_t *json = json_object();
+    json_writer_object(writer, key);
     for (int kind = 0; kind < TRAFFIC_COUNT; kind++)
-        json_set_count(json, traffic_name((enum traffic)kind), by_kind[kind]);
-    return json;
+        json_writer_count(writer, traffic_name((enum traffic)kind), by_kind[kind]);
+    json_writer_end_object(writer);
 }
 
-static json_t *roles_to_json(const uint64_t by_role[ROLE_COUNT])
+static void write_roles(struct json_writer *writer, const char *key, const uint64_t by_role[ROLE_COUNT])
 {
-    json_t *json = json_object();
+    json_writer_object(writer, key);
     for (int role = 0; role < ROLE_COUNT; role++)
-        json_set_count(json, buffer_role_name((enum buffer_role)role), by_role[role]);
-    return json;
+        json_writer_count(writer, buffer_role_name((enum buffer_role)role), by_role[role]);
+    json_writer_end_object(writer);
 }
 
-static json_t *rank_to_json(const struct rank_report *rank)
+static void write_rank(struct json_writer *writer, const struct rank_report *rank)
 {
-    json_t *json = json_object();
-    json_set_count(json, "rank", rank->rank);
-    json_set_count(json, "group", rank->group);
-    json_set_count(json, "gpu", rank->gpu);
-    json_set_real(json, "seconds", rank->seconds);
-    json_set_real(json, "compute_seconds", rank->compute_seconds);
-    json_set_real(json, "communication_seconds", rank->communication_seconds);
-    json_set_real(json, "overlapped_seconds", rank->overlapped_seconds);
-    json_set_real(json, "exposed_seconds", rank->exposed_seconds);
-    json_set_real(json, "idle_seconds", rank->idle_seconds);
-    json_set_count(json, "bytes_sent", rank->bytes_sent);
-    json_set_count(json, "bytes_received", rank->bytes_received);
-    json_set_count(json, "messages_sent", rank->messages_sent);
-    json_set_count(json, "messages_received", rank->messages_received);
-    json_set_count(json, "visible_pairs", rank->visible_pairs);
-    json_set_real(json, "flops", rank->flops);
-    json_set_count(json, "peak_bytes", rank->peak_bytes);
-    json_object_set_new(json, "peak_bytes_by_role", roles_to_json(rank->peak_by_role));
-    json_set_real(json, "peak_at_seconds", rank->peak_at_seconds);
-    json_set_count(json, "resident_bytes", rank->resident_bytes);
-    json_object_set_new(json, "sent_bytes_by_kind", traffic_to_json(rank->sent_bytes_by_kind));
-    json_object_set_new(json, "received_bytes_by_kind", traffic_to_json(rank->received_bytes_by_kind));
-    json_object_set_new(json, "sent_elements_by_kind", traffic_to_json(rank->sent_elements_by_kind));
-    json_object_set_new(json, "received_elements_by_kind", traffic_to_json(rank->received_elements_by_kind));
-    json_set_count(json, "q_elements", rank->q_elements);
-    json_set_count(json, "q_bytes", rank->q_bytes);
-    json_set_count(json, "kv_elements", rank->kv_elements);
-    json_set_count(json, "kv_bytes", rank->kv_bytes);
-    json_set_count(json, "block_elements", rank->block_elements);
-    json_set_count(json, "block_bytes", rank->block_bytes);
-    json_set_count(json, "state_elements", rank->state_elements);
-    json_set_count(json, "state_bytes", rank->state_bytes);
-    return json;
+    json_writer_object(writer, NULL);
+    json_writer_count(writer, "rank", rank->rank);
+    json_writer_count(writer, "group", rank->group);
+    json_writer_count(writer, "gpu", rank->gpu);
+    json_writer_real(writer, "seconds", rank->seconds);
+    json_writer_real(writer, "compute_seconds", rank->compute_seconds);
+    json_writer_real(writer, "communication_seconds", rank->communication_seconds);
+    json_writer_real(writer, "overlapped_seconds", rank->overlapped_seconds);
+    json_writer_real(writer, "exposed_seconds", rank->exposed_seconds);
+    json_writer_real(writer, "idle_seconds", rank->idle_seconds);
+    json_writer_count(writer, "bytes_sent", rank->bytes_sent);
+    json_writer_count(writer, "bytes_received", rank->bytes_received);
+    json_writer_count(writer, "messages_sent", rank->messages_sent);
+    json_writer_count(writer, "messages_received", rank->messages_received);
+    json_writer_count(writer, "visible_pairs", rank->visible_pairs);
+    json_writer_real(writer, "flops", rank->flops);
+    json_writer_count(writer, "peak_bytes", rank->peak_bytes);
+    write_roles(writer, "peak_bytes_by_role", rank->peak_by_role);
+    json_writer_real(writer, "peak_at_seconds", rank->peak_at_seconds);
+    json_writer_count(writer, "resident_bytes", rank->resident_bytes);
+    write_traffic(writer, "sent_bytes_by_kind", rank->sent_bytes_by_kind);
+    write_traffic(writer, "received_bytes_by_kind", rank->received_bytes_by_kind);
+    write_traffic(writer, "sent_elements_by_kind", rank->sent_elements_by_kind);
+    write_traffic(writer, "received_elements_by_kind", rank->received_elements_by_kind);
+    json_writer_count(writer, "q_elements", rank->q_elements);
+    json_writer_count(writer, "q_bytes", rank->q_bytes);
+    json_writer_count(writer, "kv_elements", rank->kv_elements);
+    json_writer_count(writer, "kv_bytes", rank->kv_bytes);
+    json_writer_count(writer, "block_elements", rank->block_elements);
+    json_writer_count(writer, "block_bytes", rank->block_bytes);
+    json_writer_count(writer, "state_elements", rank->state_elements);
+    json_writer_count(writer, "state_bytes", rank->state_bytes);
+    json_writer_end_object(writer);
 }
 
 static json_t *link_to_json(const struct link_class_report *link)
@@ -167,48 +169,81 @@ static json_t *hot_link_to_json(const struct prediction *prediction, const struc
     return json;
 }
 
-json_t *run_to_json(const struct prediction *prediction)
+static json_t *engine_to_json(const struct prediction *prediction)
 {
-    const struct report *report = &prediction->report;
-    const struct measured_run *measured = prediction->measured;
-    json_t *json = json_object(), *engine = json_object(), *ranks = json_array(), *links = json_array();
-    json_set_text(json, "schema", "cpsim.run/1");
-    json_set_text(json, "kind", measured ? "measured" : "simulated");
-    json_set_text(json, "cpsim_version", CPSIM_VERSION);
-    json_set_text(json, "command", prediction->command);
-    json_set_text(engine, "name", measured ? "hardware" : prediction->engine->name);
+    json_t *json = json_object();
+    json_set_text(json, "name", prediction->measured ? "hardware" : prediction->engine->name);
     if (prediction->cost.without)
-        json_object_set_new(engine, "without", json_mechanisms(prediction->cost.without));
-    if (!measured) {
-        json_set_count(engine, "simulated_ranks", prediction_simulated_ranks(prediction));
-        json_object_set_new(engine, "proved", json_boolean(prediction->proved));
+        json_object_set_new(json, "without", json_mechanisms(prediction->cost.without));
+    if (!prediction->measured) {
+        json_set_count(json, "simulated_ranks", prediction_simulated_ranks(prediction));
+        json_set_flag(json, "proved", prediction->proved);
     }
-    json_object_set_new(json, "engine", engine);
-    json_object_set_new(json, "topology",
-                        measured ? measured_topology_to_json(measured) : topology_to_json(prediction));
-    json_object_set_new(json, "experiment", experiment_to_json(prediction));
-    json_object_set_new(json, "step", step_to_json(report, measured));
-    for (uint32_t i = 0; i < report->n_ranks; i++)
-        json_array_append_new(ranks, rank_to_json(&report->ranks[i]));
-    json_object_set_new(json, "ranks", ranks);
+    return json;
+}
+
+static json_t *links_to_json(const struct report *report)
+{
+    json_t *links = json_array();
     for (uint32_t i = 0; i < report->n_links; i++)
         json_array_append_new(links, link_to_json(&report->links[i]));
-    json_object_set_new(json, "links", links);
-    if (!measured) {
-        json_t *hot_links = json_array();
-        for (uint32_t i = 0; i < report->n_hot_links; i++)
-            json_array_append_new(hot_links, hot_link_to_json(prediction, &report->hot_links[i]));
-        json_object_set_new(json, "hot_links", hot_links);
-    }
+    return links;
+}
+
+static json_t *hot_links_to_json(const struct prediction *prediction)
+{
+    json_t *links = json_array();
+    for (uint32_t i = 0; i < prediction->report.n_hot_links; i++)
+        json_array_append_new(links, hot_link_to_json(prediction, &prediction->report.hot_links[i]));
+    return links;
+}
+
+/* Many: written one by one, and no further than the stream takes them. */
+static void write_ranks(struct json_writer *writer, const struct report *report)
+{
+    json_writer_array(writer, "ranks");
+    for (uint32_t i = 0; i < report->n_ranks && !ferror(writer->stream); i++)
+        write_rank(writer, &report->ranks[i]);
+    json_writer_end_array(writer);
+}
+
+void run_json_write_in(struct json_writer *writer, const char *key, const struct prediction *prediction,
+                       bool operations)
+{
+    const struct measured_run *measured = prediction->measured;
+    json_writer_object(writer, key);
+    json_writer_text(writer, "schema", "cpsim.run/1");
+    json_writer_text(writer, "kind", measured ? "measured" : "simulated");
+    json_writer_text(writer, "cpsim_version", CPSIM_VERSION);
+    json_writer_text(writer, "command", prediction->command);
+    json_writer_tree(writer, "engine", engine_to_json(prediction));
+    json_writer_tree(writer, "topology", measured ? measured_topology_to_json(measured) : topology_to_json(prediction));
+    json_writer_tree(writer, "experiment", experiment_to_json(prediction));
+    json_writer_tree(writer, "step", step_to_json(&prediction->report, measured));
+    write_ranks(writer, &prediction->report);
+    json_writer_tree(writer, "links", links_to_json(&prediction->report));
     if (measured)
-        measured_run_add_json(measured, json);
-    return json;
+        measured_run_write_json(measured, writer);
+    else
+        json_writer_tree(writer, "hot_links", hot_links_to_json(prediction));
+    if (operations)
+        operations_json_write_in(writer, prediction);
+    json_writer_end_object(writer);
+}
+
+bool run_json_write(const struct prediction *prediction, bool operations, FILE *stream)
+{
+    struct json_writer writer;
+    json_writer_init(&writer, stream, 0);
+    run_json_write_in(&writer, NULL, prediction, operations);
+    fputc('\n', stream);
+    return fflush(stream) == 0 && !ferror(stream);
 }
 
 json_t *run_to_json_summary(const struct prediction *prediction, bool common)
 {
     const struct report *report = &prediction->report;
-    json_t *json = json_object(), *links = json_array();
+    json_t *json = json_object();
     json_set_count(json, "n_ranks", report->n_ranks);
     if (common) {
         json_object_set_new(json, "topology", topology_to_json(prediction));
@@ -218,9 +253,7 @@ json_t *run_to_json_summary(const struct prediction *prediction, bool common)
         json_object_set_new(json, "experiment", json_pack("{s:{s:I}}", "parallel", "cp", cp));
     }
     json_object_set_new(json, "step", step_to_json(report, false));
-    for (uint32_t i = 0; i < report->n_links; i++)
-        json_array_append_new(links, link_to_json(&report->links[i]));
-    json_object_set_new(json, "links", links);
+    json_object_set_new(json, "links", links_to_json(report));
     return json;
 }
 

@@ -64,6 +64,7 @@ static void work_on_run(void *context, size_t run, FILE *stream)
     struct diagnostics diag;
     diagnostics_init(&diag);
     question.progress = NULL;
+    question.phase = NULL;
     question.spares_interval = true;
     scale_for(&work->sensitivity->constants, run);
     if (prediction_make_costs(prediction, &question, &diag) &&
@@ -123,6 +124,8 @@ static int compare_rows(const void *a, const void *b)
 {
     const struct sensitivity_row *first = a, *second = b;
     double steeper = fabs(first->elasticity.both) - fabs(second->elasticity.both);
+    if (first->left != second->left)
+        return first->left ? 1 : -1;
     if (first->has_effect != second->has_effect)
         return first->has_effect ? -1 : 1;
     if (first->has_effect && differ(steeper, 0))
@@ -140,12 +143,18 @@ static void make_rows(struct sensitivity *sensitivity, const double *seconds)
         struct sensitivity_row *row = &sensitivity->rows[i];
         const double *two = &seconds[RUN_CONSTANTS + 2 * i];
         row->constant = &sensitivity->constants.items[i];
+        row->left = isnan(two[0]) || isnan(two[1]);
+        sensitivity->n_left += row->left;
+        if (row->left)
+            continue;
         row->elasticity = slopes(sensitivity->seconds, two[0], two[1]);
         row->has_effect = differ(two[0], sensitivity->seconds) || differ(two[1], sensitivity->seconds);
         row->kink = fabs(row->elasticity.raised - row->elasticity.lowered) > SENSITIVITY_KINK;
         sensitivity->n_effects += row->has_effect;
         sensitivity->sum += sign_of(row->constant) * row->elasticity.both;
     }
+    if (sensitivity->n_left)
+        sensitivity->sum = (double)NAN;
     qsort(sensitivity->rows, sensitivity->n_rows, sizeof *sensitivity->rows, compare_rows);
 }
 
@@ -165,6 +174,8 @@ static enum prediction_status run_all(struct sensitivity *sensitivity, const str
                                       struct diagnostics *diag)
 {
     struct work work = {sensitivity, question};
+    if (question->phase && prediction_is_large(&sensitivity->prediction))
+        question->phase(question->progress_context, "varying");
     size_t n_runs = RUN_CONSTANTS + 2 * sensitivity->constants.count;
     const struct worker_pool pool = {
         .n_tasks = n_runs,
@@ -179,14 +190,21 @@ static enum prediction_status run_all(struct sensitivity *sensitivity, const str
     struct diagnostics failures;
     diagnostics_init(&failures);
     sensitivity->signal = worker_pool_run(&pool, workers);
-    for (size_t i = 0; i < n_runs && !sensitivity->signal; i++)
-        read_run(&workers[i], &seconds[i], sensitivity->crosses, &failures);
-    bool fine = !sensitivity->signal && failures.count == 0;
+    size_t n_done = 0;
+    for (size_t i = 0; i < n_runs; i++) {
+        seconds[i] = (double)NAN; /* nobody has got to it */
+        if (worker_result_is_there(&workers[i]))
+            n_done += read_run(&workers[i], &seconds[i], sensitivity->crosses, &failures);
+    }
+    bool fine = failures.count == 0 && !isnan(seconds[RUN_GIVEN]);
     if (fine && !(seconds[RUN_GIVEN] > 0))
         fine = diagnostics_add(&failures, "the step takes no time, so nothing can make it longer or shorter");
     if (fine)
         make_rows(sensitivity, seconds);
     report_failures(&failures, diag);
+    if (sensitivity->signal)
+        diagnostics_add(diag, "stopped by signal %d (%s) after %zu of %zu runs", sensitivity->signal,
+                        strsignal(sensitivity->signal), n_done, n_runs);
     diagnostics_fini(&failures);
     for (size_t i = 0; i < n_runs; i++)
         free(workers[i].text);

@@ -39,22 +39,24 @@ struct sensitivity_row {
     struct elasticity elasticity;
     bool kink;
     bool has_effect; /* either run took another time than the one as given */
+    bool left;       /* nobody has got to both runs, because it was stopped; the rest is empty */
 };
 
 struct sensitivity {
     struct prediction prediction; /* prepared, not run */
     struct constants constants;
     double seconds;               /* as given */
-    struct sensitivity_row *rows; /* one a constant: steepest first, those without effect last */
-    size_t n_rows, n_effects;
+    struct sensitivity_row *rows; /* one a constant: steepest first, then those without effect, then those left */
+    size_t n_rows, n_effects, n_left;
     bool *crosses;        /* [level]: whether a message takes any of its links; if none, no key of it has an effect */
     bool *idle_overrides; /* [override]: no rank and no message uses what it is about (cli/idle_overrides.h) */
     uint32_t n_overrides;
-    struct elasticity all; /* rates raised and times lowered together */
-    double sum;            /* of the rows: rates less times */
+    struct elasticity all; /* rates raised and times lowered together; NaN when it was stopped before */
+    double sum;            /* of the rows: rates less times; NaN when some are left */
     int signal;            /* that ended it, or 0 */
 };
 
+/* When a signal stopped it, `signal` is set, and PREDICTION_DONE says that there is something to show. */
 enum prediction_status sensitivity_run(struct sensitivity *sensitivity, const struct question *question, uint32_t jobs,
                                        struct diagnostics *diag);
 /* Also after it failed. */

@@ -28,6 +28,10 @@ static json_t *row_to_json(const struct sensitivity_row *row)
     json_set_text(json, "kind", kind_name(row->constant->kind));
     json_set_real(json, "value", row->constant->value);
     json_set_text(json, "unit", unit_name(row->constant->dimension));
+    if (row->left) {
+        json_set_flag(json, "left", true);
+        return json;
+    }
     json_set_flag(json, "has_effect", row->has_effect);
     json_set_real(json, "elasticity", row->elasticity.both);
     json_set_real(json, "elasticity_lowered", row->elasticity.lowered);
@@ -68,6 +72,8 @@ json_t *sensitivity_to_json(const struct sensitivity *sensitivity)
     for (size_t i = 0; i < sensitivity->n_rows; i++)
         json_array_append_new(rows, row_to_json(&sensitivity->rows[i]));
     json_object_set_new(json, "constants", rows);
+    if (sensitivity->n_left)
+        json_set_flag(json, "complete", false);
     return json;
 }
 
@@ -80,6 +86,11 @@ bool sensitivity_csv_write(const struct sensitivity *sensitivity, FILE *stream)
         const struct sensitivity_row *row = &sensitivity->rows[i];
         const struct elasticity *elasticity = &row->elasticity;
         csv_write_text(row->constant->name, stream);
+        if (row->left) {
+            fprintf(stream, ",%s,%.17g,%s,,,,,,,\n", kind_name(row->constant->kind), row->constant->value,
+                    unit_name(row->constant->dimension));
+            continue;
+        }
         fprintf(stream, ",%s,%.17g,%s,%s,%.17g,%.17g,%.17g,%s,%.17g,%.17g\n", kind_name(row->constant->kind),
                 row->constant->value, unit_name(row->constant->dimension), row->has_effect ? "yes" : "no",
                 elasticity->both, elasticity->lowered, elasticity->raised, row->kink ? "yes" : "no",

@@ -80,13 +80,15 @@ static void write_idle_overrides(const struct sensitivity *sensitivity, FILE *st
                     overrides_name(&sensitivity->prediction.topology, number));
 }
 
-static void write_idle_constants(const struct sensitivity *sensitivity, FILE *stream)
+/* The names of the constants without effect, or of those that are left, behind `head`. */
+static void write_names(const struct sensitivity *sensitivity, const char *head, bool left, FILE *stream)
 {
-    static const char head[] = "no effect in this run:";
     size_t column = 0;
     for (size_t i = sensitivity->n_effects; i < sensitivity->n_rows; i++) {
         const struct constant *constant = sensitivity->rows[i].constant;
-        if (sensitivity_level_is_idle(sensitivity, constant) || sensitivity_override_is_idle(sensitivity, constant))
+        bool told =
+            sensitivity_level_is_idle(sensitivity, constant) || sensitivity_override_is_idle(sensitivity, constant);
+        if (sensitivity->rows[i].left != left || (!left && told))
             continue;
         if (column == 0)
             column = (size_t)fprintf(stream, "%s", head);
@@ -116,10 +118,16 @@ bool sensitivity_table_write(const struct sensitivity *sensitivity, FILE *stream
         fputc('\n', stream);
     write_idle_levels(sensitivity, stream);
     write_idle_overrides(sensitivity, stream);
-    write_idle_constants(sensitivity, stream);
+    write_names(sensitivity, "no effect in this run:", false, stream);
+    write_names(sensitivity, "not reached:", true, stream);
     fputs("\nelasticity: percent by which the step grows for one percent more of the constant\n", stream);
     if (count_kinks(sensitivity))
         fputs("kink: between two bottlenecks, where more and less of it do not do the same\n", stream);
+    if (sensitivity->n_left) {
+        fprintf(stream, "incomplete: %zu of %zu constants were not reached, so there is no sum\n", sensitivity->n_left,
+                sensitivity->n_rows);
+        return fflush(stream) == 0 && !ferror(stream);
+    }
     fprintf(stream,
             "sum over rates less sum over times %+.4f; all of them faster at once %+.4f: -1 whatever the machine%s\n"
             "shares have no unit of time and no part in it; counts (processors, channels, ...) are not varied\n",

@@ -21,6 +21,11 @@ const json_t *sweep_step(const json_t *point)
     return json_object_get(sweep_run_of(point), "step");
 }
 
+bool sweep_is_complete(const json_t *sweep)
+{
+    return !json_is_false(json_object_get(sweep, "complete"));
+}
+
 double sweep_number(const json_t *object, const char *key)
 {
     return json_number_value(json_object_get(object, key));

@@ -16,6 +16,9 @@ extern const char sweep_cp_key[]; /* "parallel.cp" */
 const json_t *sweep_run_of(const json_t *point);
 const json_t *sweep_step(const json_t *point);
 
+/* Whether all points are there: it was not stopped. */
+bool sweep_is_complete(const json_t *sweep);
+
 /* A number of an object; 0 when it is not there. */
 double sweep_number(const json_t *object, const char *key);
 

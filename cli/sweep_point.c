@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "cli/json_set.h"
+#include "cli/json_writer.h"
 #include "cli/writers.h"
 #include "models/base/memory.h"
 
-#define POINT_INDENT "    "
 #define PRECISION JSON_REAL_PRECISION(17)
 
 struct answer_head {
@@ -70,18 +70,20 @@ static void draft_send(struct draft *draft, FILE *stream)
     free(draft->bytes);
 }
 
-/* JSON one level of nesting further in than jansson puts it. */
-static void write_indented(const json_t *json, FILE *stream)
+/* Points stand in an array of the document. */
+#define POINT_DEPTH 2
+
+static void begin_point(struct json_writer *writer, FILE *stream)
 {
-    char *text = json_dumps(json, JSON_INDENT(2) | PRECISION);
-    for (const char *line = text; line;) {
-        const char *end = strchr(line, '\n');
-        size_t length = end ? (size_t)(end - line) + 1 : strlen(line);
-        fputs(POINT_INDENT, stream);
-        fwrite(line, 1, length, stream);
-        line = end ? end + 1 : NULL;
-    }
-    free(text);
+    fprintf(stream, "%*s", 2 * POINT_DEPTH, "");
+    json_writer_init(writer, stream, POINT_DEPTH);
+}
+
+static void write_point(json_t *point, FILE *stream)
+{
+    struct json_writer writer;
+    begin_point(&writer, stream);
+    json_writer_tree(&writer, NULL, json_incref(point));
 }
 
 static json_t *lines_to_json(const struct diagnostics *diag)
@@ -98,31 +100,25 @@ static void write_lines(const json_t *lines, struct draft *draft, enum sweep_tex
     end_part(draft, which);
 }
 
-/* `file` is what stands in the file, as JSON or as its text; `kept` what tables and plots are made of. */
-static void write_answer(const struct sweep_point_wish *wish, enum prediction_status status, const json_t *file,
-                         const char *file_text, const json_t *kept, const struct diagnostics *notes, FILE *stream)
+/* Ends an answer whose first part, what stands in the file, has been written; `kept` is what tables and plots are made
+ * of. */
+static void end_answer(struct draft *draft, const struct sweep_point_wish *wish, const json_t *kept,
+                       const struct diagnostics *notes, FILE *stream)
 {
-    struct draft draft;
-    if (!draft_init(&draft, status))
-        return; /* an answer that is none: the point failed */
-    if (file_text)
-        fputs(file_text, draft.body);
-    else
-        write_indented(file, draft.body);
-    end_part(&draft, SWEEP_POINT);
+    end_part(draft, SWEEP_POINT);
     if (wish->row)
-        csv_write_sweep_point(kept, draft.body);
-    end_part(&draft, SWEEP_ROW);
+        csv_write_sweep_point(kept, draft->body);
+    end_part(draft, SWEEP_ROW);
     if (wish->kept)
-        json_dumpf(kept, draft.body, JSON_COMPACT | PRECISION);
-    end_part(&draft, SWEEP_KEPT);
+        json_dumpf(kept, draft->body, JSON_COMPACT | PRECISION);
+    end_part(draft, SWEEP_KEPT);
     json_t *lines = lines_to_json(notes);
-    write_lines(lines, &draft, SWEEP_NOTES);
+    write_lines(lines, draft, SWEEP_NOTES);
     json_decref(lines);
     json_t *none = json_array(), *errors = json_object_get(kept, "error");
-    write_lines(errors ? errors : none, &draft, SWEEP_ERRORS);
+    write_lines(errors ? errors : none, draft, SWEEP_ERRORS);
     json_decref(none);
-    draft_send(&draft, stream);
+    draft_send(draft, stream);
 }
 
 bool sweep_answer_read(struct sweep_answer *answer, const char *bytes, size_t size)
@@ -176,17 +172,33 @@ static char **point_overrides(const struct sweep *sweep, const struct question *
     return overrides;
 }
 
+/* As point_with_run of a whole run, of which there is no tree. */
+static void write_full_point(const struct sweep *sweep, size_t point, const struct prediction *prediction, FILE *stream)
+{
+    struct json_writer writer;
+    begin_point(&writer, stream);
+    json_writer_object(&writer, NULL);
+    json_writer_tree(&writer, "set", sweep_point_settings(sweep, point));
+    run_json_write_in(&writer, "run", prediction, false);
+    json_writer_end_object(&writer);
+}
+
 static void write_run(const struct sweep *sweep, const struct sweep_point_wish *wish, size_t point,
                       const struct prediction *prediction, const struct diagnostics *notes, FILE *stream)
 {
+    struct draft draft;
+    if (!draft_init(&draft, PREDICTION_DONE))
+        return; /* an answer that is none: the point failed */
     json_t *summary = point_with_run(sweep, point, run_to_json_summary(prediction, false)), *kept = summary;
-    json_t *full = wish->summary ? NULL : point_with_run(sweep, point, run_to_json(prediction));
     if (wish->common)
         kept = point_with_run(sweep, point, run_to_json_summary(prediction, true));
-    write_answer(wish, PREDICTION_DONE, full ? full : summary, NULL, kept, notes, stream);
+    if (wish->summary)
+        write_point(summary, draft.body);
+    else
+        write_full_point(sweep, point, prediction, draft.body);
+    end_answer(&draft, wish, kept, notes, stream);
     if (kept != summary)
         json_decref(kept);
-    json_decref(full);
     json_decref(summary);
 }
 
@@ -194,8 +206,12 @@ static void write_no_run(const struct sweep *sweep, const struct sweep_point_wis
                          enum prediction_status status, const json_t *lines, const struct diagnostics *notes,
                          FILE *stream)
 {
+    struct draft draft;
+    if (!draft_init(&draft, status))
+        return;
     json_t *json = point_without_run(sweep, point, lines, status == PREDICTION_FAILED);
-    write_answer(wish, status, json, NULL, json, notes, stream);
+    write_point(json, draft.body);
+    end_answer(&draft, wish, json, notes, stream);
     json_decref(json);
 }
 
@@ -211,6 +227,7 @@ void sweep_point_answer(const struct sweep *sweep, const struct question *base, 
     question.n_overrides = base->n_overrides + sweep->n_keys;
     question.lenient = &notes;
     question.progress = NULL;
+    question.phase = NULL;
     struct prediction prediction;
     enum prediction_status status = prediction_prepare(&prediction, &question, &errors);
     if (status == PREDICTION_DONE)
@@ -264,7 +281,11 @@ static json_t *summarized(const json_t *point, bool common)
 void sweep_point_answer_again(const struct sweep_point_wish *wish, const json_t *json, const char *text, FILE *stream)
 {
     enum prediction_status status = json_object_get(json, "run") ? PREDICTION_DONE : PREDICTION_BAD_INPUT;
+    struct draft draft;
+    if (!draft_init(&draft, status))
+        return;
     json_t *kept = summarized(json, wish->common);
-    write_answer(wish, status, NULL, text, kept, NULL, stream);
+    fputs(text, draft.body);
+    end_answer(&draft, wish, kept, NULL, stream);
     json_decref(kept);
 }

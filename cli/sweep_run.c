@@ -401,10 +401,8 @@ static void end_run(struct run *run)
     result->unwritten = run->stopped;
     if (result->signal)
         say_what_stopped(run);
-    if (!complete) {
-        json_decref(result->json);
-        result->json = NULL;
-    }
+    if (!complete && result->json)
+        json_object_set_new(result->json, "complete", json_false());
 }
 
 static void run_fini(struct run *run)

@@ -27,7 +27,7 @@ struct sweep_settings {
 };
 
 struct sweep_result {
-    json_t *json;         /* with `kept`: cpsim.sweep/1 of summaries; NULL when not all points are there */
+    json_t *json;         /* with `kept`: cpsim.sweep/1 of summaries; of those points that are there */
     size_t done, refused; /* points that ran; that bad input kept from running */
     size_t failed;        /* that failed, or whose processes died */
     size_t left;          /* that nobody has done, because it was stopped */

@@ -177,5 +177,7 @@ bool sweep_table_write(const json_t *sweep, FILE *stream)
         fputs("speed-up and efficiency: against the smallest cp of the same setting\n", stream);
     if (any_without_run(sweep))
         fputs("no run: the messages say why\n", stream);
+    if (!sweep_is_complete(sweep))
+        fputs("incomplete: stopped before all points were predicted; the fastest is that of those above\n", stream);
     return fflush(stream) == 0 && !ferror(stream);
 }

@@ -177,6 +177,11 @@ static bool take_set(struct validation *validation, size_t index, const struct w
     struct said errors = {0}, notes = {0};
     bool fine = true;
     for (size_t i = 0; i < set->n_rows; i++) {
+        validation->rows[index][i].left = !worker_result_is_there(&workers[i]);
+        if (validation->rows[index][i].left) {
+            validation->n_left++;
+            continue;
+        }
         enum prediction_status status =
             take_row(&validation->rows[index][i], &set->rows[i], &workers[i], &errors, &notes);
         fine &= status != PREDICTION_BAD_INPUT;
@@ -200,7 +205,7 @@ static enum validation_status take_all(struct validation *validation, const stru
     if (!fine)
         return VALIDATION_BAD_INPUT;
     validation_summarize(validation);
-    return validation->n_failed ? VALIDATION_FAILED : VALIDATION_DONE;
+    return validation->signal ? VALIDATION_STOPPED : validation->n_failed ? VALIDATION_FAILED : VALIDATION_DONE;
 }
 
 bool validation_init(struct validation *validation, const char *path, const struct row_settings *settings,
@@ -229,7 +234,10 @@ enum validation_status validation_run(struct validation *validation, uint32_t jo
     };
     struct worker_result *workers = memory_zeroed(sets->n_rows, sizeof *workers);
     validation->signal = worker_pool_run(&pool, workers);
-    enum validation_status status = validation->signal ? VALIDATION_STOPPED : take_all(validation, workers, diag);
+    enum validation_status status = take_all(validation, workers, diag);
+    if (validation->signal)
+        diagnostics_add(diag, "stopped by signal %d (%s) after %zu of %zu rows", validation->signal,
+                        strsignal(validation->signal), sets->n_rows - validation->n_left, sets->n_rows);
     for (size_t i = 0; i < sets->n_rows; i++)
         free(workers[i].text);
     free(workers);
@@ -251,7 +259,7 @@ enum bound_verdict validation_bound(const struct validation_summary *summary, co
                                     enum bound bound)
 {
     double limit = bound == BOUND_MEDIAN ? bounds->median : bound == BOUND_P90 ? bounds->p90 : bounds->order;
-    if (isnan(limit) || summary->n_rows == 0 || (bound == BOUND_ORDER && summary->pairs == 0))
+    if (isnan(limit) || summary->n_rows == 0 || summary->n_left > 0 || (bound == BOUND_ORDER && summary->pairs == 0))
         return BOUND_NONE;
     bool kept = bound == BOUND_MEDIAN ? summary->median <= limit
                 : bound == BOUND_P90  ? summary->p90 <= limit

@@ -17,7 +17,8 @@
 #include "cli/validation_set.h"
 
 struct validated_row {
-    bool done; /* else it failed, and the rest is empty */
+    bool done; /* else it failed, or is left, and the rest is empty */
+    bool left; /* nobody has got to it: the run was stopped */
     struct row_prediction prediction;
     double predicted, low, high; /* in the metric's unit; the interval 0 where there is none */
     double measured_seconds;     /* what the measured value stands for */
@@ -36,6 +37,7 @@ struct validation_summary {
     double bias;                  /* median of the errors with their signs */
     size_t pairs, pairs_right;    /* of rows in one group that differ in measurement; in the right order of those */
     size_t with_interval, inside; /* rows */
+    size_t n_left;                /* rows that nobody has got to: then there are no bounds for the others */
 };
 
 struct validation {
@@ -46,15 +48,15 @@ struct validation {
     struct validation_summary *summaries; /* [set] */
     /* All rows of a kind, and all; without those of doubtful sets. */
     struct validation_summary attention, links, all;
-    size_t n_failed; /* rows */
-    int signal;      /* SIGINT or SIGTERM when one of them ended the run */
+    size_t n_failed, n_left; /* rows */
+    int signal;              /* SIGINT or SIGTERM when one of them ended the run */
 };
 
 enum validation_status {
     VALIDATION_DONE,
     VALIDATION_BAD_INPUT, /* nothing to show */
     VALIDATION_FAILED,    /* some rows failed; the others are there */
-    VALIDATION_STOPPED,   /* by a signal; nothing to show */
+    VALIDATION_STOPPED,   /* by a signal; rows that were done are there, if any */
 };
 
 /* Reads the sets at `path`. False with every problem in `diag`; the caller calls validation_fini in any case. */

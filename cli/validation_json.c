@@ -16,6 +16,8 @@ static json_t *summary_to_json(const struct validation_summary *summary)
     json_t *json = json_object();
     bool any = summary->n_rows > 0;
     json_set_count(json, "n_rows", summary->n_rows);
+    if (summary->n_left)
+        json_set_count(json, "n_left", summary->n_left);
     set_known(json, "median_error", any, summary->median);
     set_known(json, "p90_error", any, summary->p90);
     set_known(json, "worst_error", any, summary->worst);
@@ -53,6 +55,8 @@ static json_t *row_to_json(const struct validation *validation, size_t set_index
     json_set_real(json, "measured", row->value);
     json_set_real(json, "uncertainty", row->uncertainty);
     json_set_flag(json, "done", result->done);
+    if (result->left)
+        json_set_flag(json, "left", true);
     set_known(json, "predicted", result->done, result->predicted);
     set_known(json, "predicted_low", result->has_interval, result->low);
     set_known(json, "predicted_high", result->has_interval, result->high);
@@ -81,7 +85,10 @@ static json_t *bounds_to_json(const struct validation_summary *summary, const st
             continue;
         json_t *one = json_object();
         json_set_real(one, "limit", bounds[bound].limit);
-        json_set_flag(one, "kept", validation_bound(summary, limits, (enum bound)bound) != BOUND_BROKEN);
+        if (summary->n_left)
+            json_object_set_new(one, "kept", json_null());
+        else
+            json_set_flag(one, "kept", validation_bound(summary, limits, (enum bound)bound) != BOUND_BROKEN);
         json_object_set_new(json, bounds[bound].name, one);
     }
     return json;
@@ -133,5 +140,7 @@ json_t *validation_to_json(const struct validation *validation)
     json_object_set_new(json, "attention", overall_to_json(&validation->attention, &validation->sets.bounds.attention));
     json_object_set_new(json, "links", overall_to_json(&validation->links, &validation->sets.bounds.links));
     json_object_set_new(json, "all", summary_to_json(&validation->all));
+    if (validation->n_left)
+        json_set_flag(json, "complete", false);
     return json;
 }

@@ -65,6 +65,7 @@ static void add_set(struct tally *tally, const struct validation_set *set, const
     struct validation_summary *summary = &tally->summary;
     for (size_t i = 0; i < set->n_rows; i++) {
         const struct validated_row *result = &results[i];
+        summary->n_left += result->left;
         if (!result->done)
             continue;
         memory_grow(tally->errors, tally->count, tally->capacity);

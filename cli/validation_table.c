@@ -56,7 +56,10 @@ static void add_row(struct text_table *table, const struct validation *validatio
         text_table_cell(table, "%s", set->name);
     text_table_cell(table, "%s", label);
     free(label);
-    text_table_cell(table, "%s", result->done ? text_of_value(row->metric, result->predicted).text : "failed");
+    text_table_cell(table, "%s",
+                    result->done   ? text_of_value(row->metric, result->predicted).text
+                    : result->left ? "not reached"
+                                   : "failed");
     text_table_cell(table, "%s", text_of_value(row->metric, row->value).text);
     if (result->done) {
         text_table_cell(table, "%+.1f%%", 100 * result->error);
@@ -135,6 +138,15 @@ static void add_bounds(struct text_table *table, const struct validation_summary
     text_table_cell(table, "%s", *text ? text : any ? "kept" : "none");
 }
 
+/* Of rows that are not all there nothing is said. */
+static void add_verdict(struct text_table *table, const struct validation_summary *summary, const struct bounds *bounds)
+{
+    if (summary->n_left)
+        text_table_cell(table, "incomplete");
+    else
+        add_bounds(table, summary, bounds);
+}
+
 static void add_share(struct text_table *table, size_t part, size_t all)
 {
     if (all)
@@ -178,7 +190,7 @@ static void write_summaries(const struct validation *validation, FILE *stream)
         if (validation->summaries[i].n_rows && validation_set_is_doubtful(set))
             text_table_cell(&table, "doubtful");
         else if (validation->summaries[i].n_rows)
-            add_bounds(&table, &validation->summaries[i], &set->published.bounds);
+            add_verdict(&table, &validation->summaries[i], &set->published.bounds);
     }
     bool both = validation->attention.n_rows && validation->links.n_rows;
     const struct {
@@ -194,7 +206,7 @@ static void write_summaries(const struct validation *validation, FILE *stream)
             continue;
         add_summary(&table, sums[i].name, sums[i].summary);
         if (sums[i].bounds)
-            add_bounds(&table, sums[i].summary, sums[i].bounds);
+            add_verdict(&table, sums[i].summary, sums[i].bounds);
         text_table_end_row(&table);
     }
     text_table_print(&table, stream);
@@ -222,5 +234,8 @@ bool validation_table_write(const struct validation *validation, bool details, F
         "\nError: predicted over measured time, less 1; above 0 the prediction is too slow. Bias: their median. Pairs: "
         "of one group,\nmeasured more than 5 % apart.\n",
         stream);
+    if (validation->n_left)
+        fprintf(stream, "\nIncomplete: %zu of %zu rows were not reached; bounds on them are not judged.\n",
+                validation->n_left, validation->sets.n_rows);
     return fflush(stream) == 0 && !ferror(stream);
 }

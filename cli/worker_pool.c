@@ -37,6 +37,8 @@ int worker_pool_run(const struct worker_pool *pool, struct worker_result *result
             workers_add(workers, next++);
         signal_number = workers_wait(workers, -1);
     }
+    if (signal_number == 0)
+        signal_number = workers_wait(workers, 0); /* one that came with the last result must not end this process */
     workers_destroy(workers);
     return signal_number;
 }

@@ -23,6 +23,12 @@ struct worker_result {
     double seconds; /* that the task took */
 };
 
+/* Whether anything has come of the task; else nobody has got to it, or not to its end. */
+static inline bool worker_result_is_there(const struct worker_result *result)
+{
+    return result->text || result->wait_status != 0;
+}
+
 struct workers_settings {
     uint32_t jobs; /* processes at a time */
     bool once;     /* a process does one task and ends */

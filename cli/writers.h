@@ -12,13 +12,18 @@
 
 #include "cli/prediction.h"
 
-/* The run as schema cpsim.run/1; the caller owns the reference. */
-json_t *run_to_json(const struct prediction *prediction);
-/* Its step, links and number of ranks, and cp of its experiment; with `common` all of experiment and topology. */
+/* The run as schema cpsim.run/1, rank by rank; with `operations` every operation of every rank too: "operations", an
+ * array of {rank, op, kind, stream, phase, begin, end (seconds), and of messages move, peer, bytes, traffic, of
+ * attention pairs, and where there are several groups group}. */
+bool run_json_write(const struct prediction *prediction, bool operations, FILE *stream);
+/* The same as a member of something larger, and of it the operations. */
+struct json_writer;
+void run_json_write_in(struct json_writer *writer, const char *key, const struct prediction *prediction,
+                       bool operations);
+void operations_json_write_in(struct json_writer *writer, const struct prediction *prediction);
+/* Its step, links and number of ranks, and cp of its experiment; with `common` all of experiment and topology. The
+ * caller owns the reference. */
 json_t *run_to_json_summary(const struct prediction *prediction, bool common);
-/* Adds every operation of every rank to the run: "operations", an array of {rank, group, op, kind, stream, phase,
- * begin, end (seconds), and of messages move, peer, bytes, traffic, of attention pairs}. */
-void run_json_add_operations(json_t *run, const struct prediction *prediction);
 /* Prints any JSON with this project's layout and precision, with a final newline. */
 bool json_print(const json_t *json, FILE *stream);
 

@@ -157,6 +157,15 @@ static void unwritable_results_are_reported(void **state)
     expect(CASE " --quiet --json /dev/full", 1, NULL, "cannot write '/dev/full': No space left on device");
     expect(CASE " --quiet --csv /nowhere/x.csv --trace $DIR/t.json", 1, NULL,
            "cannot write '/nowhere/x.csv': No such file or directory");
+    static const char *const others[] = {"--csv", "--trace", "--plot x.png --script"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char *text = memory_format(CASE " --quiet %s /dev/full", others[i]);
+        expect(text, 1, NULL, "cannot write '/dev/full': No space left on device");
+        free(text);
+    }
+    expect(CASE " --sensitivity >/dev/full", 1, NULL, "cannot write to standard output: No space left on device");
+    expect(CASE " --sweep workload.batch=1,2 >/dev/full", 1, NULL,
+           "cannot write to standard output: No space left on device");
     assert_true(made_file_exists("t.json")); /* the others are written all the same */
     expect(CASE " --quiet --plot /nowhere/x.png", 1, NULL, "cannot write '/nowhere/x.png': No such file or directory");
     expect(CASE " --quiet --plot - >/dev/full", 1, NULL, "cannot write to standard output");
@@ -164,13 +173,48 @@ static void unwritable_results_are_reported(void **state)
     expect("$CPSIM --check toy-2 >/dev/full", 1, NULL, "cannot write to standard output");
 }
 
-/* `true` reads nothing, so that the first byte of the table ends the process, as it does others. */
+/* A pipe that nobody reads from any more: its reader is gone before the command begins. */
+#define NO_READER "mkfifo $DIR/pipe; exec 3<>$DIR/pipe 4>$DIR/pipe 3<&-; rm $DIR/pipe; "
+
 static void files_are_written_before_standard_output(void **state)
 {
     (void)state;
-    expect(SILENT_CASE " --csv $DIR/p.csv --plot $DIR/p.png --plot - --sweep 'workload.batch=1,2' | true", 0, "", "");
+    expect(NO_READER SILENT_CASE " --csv $DIR/p.csv --plot $DIR/p.png --plot - --sweep 'workload.batch=1,2' >&4", 1, "",
+           "cannot write to standard output: Broken pipe");
     assert_true(made_file_exists("p.csv"));
     assert_true(made_file_exists("p.png"));
+}
+
+/* Of all that may go there. */
+static void a_closed_pipe_is_told(void **state)
+{
+    (void)state;
+    static const char *const results[] = {"",
+                                          "--json - --quiet",
+                                          "--csv - --quiet",
+                                          "--trace - --quiet",
+                                          "--plot - --quiet",
+                                          "--sensitivity",
+                                          "--sweep workload.batch=1,2 --json - --quiet"};
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+        char *text = memory_format(NO_READER SILENT_CASE " %s >&4", results[i]);
+        expect(text, 1, NULL, "cannot write to standard output: Broken pipe");
+        free(text);
+    }
+    expect(NO_READER "$CPSIM --list keys >&4", 1, NULL, "cannot write to standard output");
+}
+
+/* A limit on sizes is a disk that gets full: gnuplot does not notice. */
+static void a_full_disk_leaves_no_part_of_a_result(void **state)
+{
+    (void)state;
+    expect("cd $DIR && mkdir full && cd full && echo old >o.json && ulimit -f 4; " SILENT_CASE
+           " --operations --quiet --set workload.batch=8 --set schedule.kv_block=64 --json o.json --trace n.json "
+           "--plot p.png --plot q.svg --plot memory=r.pdf; "
+           "S=$?; cat o.json; ls -A | tr '\n' ' '; exit $S",
+           1, "old\no.json ", "cannot write 'o.json': File too large");
+    expect("cd $DIR/full && ulimit -f 4; " SILENT_CASE " --quiet --plot p.png", 1, "",
+           "gnuplot did not write all of 'p.png'");
 }
 
 /* Nothing that is opened later may take the closed one's place: gnuplot would wait for itself, a table land in a file.
@@ -326,6 +370,8 @@ int main(void)
         cmocka_unit_test(misfits_between_files_are_reported_at_a_key),
         cmocka_unit_test(unwritable_results_are_reported),
         cmocka_unit_test(files_are_written_before_standard_output),
+        cmocka_unit_test(a_closed_pipe_is_told),
+        cmocka_unit_test(a_full_disk_leaves_no_part_of_a_result),
         cmocka_unit_test(closed_standard_streams_get_nobody_elses_text),
         cmocka_unit_test(plots_are_drawn_in_every_format),
         cmocka_unit_test(plots_draw_without_a_word_from_gnuplot),

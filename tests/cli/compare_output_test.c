@@ -13,6 +13,7 @@
 #include "cli/writers.h"
 #include "tests/cli/compared.h"
 #include "tests/cli/expect.h"
+#include "tests/cli/run_tree.h"
 #include "tests/predict.h"
 
 /* ---- writers ---- */
@@ -167,10 +168,9 @@ static void compare_timelines(struct result *result)
         assert_int_equal(predict_toy(&prediction, &toy, measured ? "50 GB/s" : "100 GB/s", "1 us"), PREDICTION_DONE);
         free(prediction.topology_name); /* a temporary name */
         prediction.topology_name = memory_text("clusters/toy.ini");
-        json_t *json = run_to_json(&prediction);
+        json_t *json = run_tree(&prediction, true);
         if (measured)
             json_object_set_new(json, "kind", json_string("measured"));
-        run_json_add_operations(json, &prediction);
         const json_t *operations = json_object_get(json, "operations");
         assert_int_equal(json_array_size(operations), prediction.programs[0].n_ops + prediction.programs[1].n_ops);
         char *text = json_dumps(json, JSON_REAL_PRECISION(17));

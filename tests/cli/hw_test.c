@@ -12,6 +12,7 @@
 #include "cli/writers.h"
 #include "hw/transport.h"
 #include "tests/cli/expect.h"
+#include "tests/cli/run_tree.h"
 
 /* Small enough to be quick; messages may not be all that is measured on a busy machine. */
 #define SMALL "cpu-small --compute cpu --set workload.seq_len=256 --iterations 3 --warmup 1"
@@ -355,7 +356,7 @@ static void a_wrong_result_fails_and_is_reported(void **state)
     assert_true(measured_run_speaks(&run) && run.reported);
     assert_true(diag.count > 0);
     assert_memory_equal(diag.lines[0], "verification failed: ", 21);
-    json_t *json = run_to_json(&run.prediction);
+    json_t *json = run_tree(&run.prediction, false);
     assert_true(json_is_false(at(json, "verification.passed")));
     assert_true(json_is_false(at(json, "timing.fit_for_calibration")));
     json_decref(json);

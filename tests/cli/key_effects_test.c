@@ -22,6 +22,7 @@
 #include "cli/writers.h"
 #include "models/input/ini_document.h"
 #include "models/input/key_table.h"
+#include "tests/cli/run_tree.h"
 #include "tests/predict.h"
 
 /* ---- samples ---- */
@@ -291,7 +292,7 @@ static char *result_of(const struct files *files, const struct engine_ops *engin
         status = prediction_run(&prediction, &question, &diag);
     char *text;
     if (status == PREDICTION_DONE) {
-        json_t *json = run_to_json(&prediction);
+        json_t *json = run_tree(&prediction, false);
         json_object_del(json, "topology");
         json_object_del(json, "command");
         char *found = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(12));

@@ -7,9 +7,11 @@
 #include <cmocka.h>
 // clang-format on
 
+#include <malloc.h>
 #include <math.h>
 
 #include "cli/writers.h"
+#include "tests/cli/run_tree.h"
 #include "tests/predict.h"
 
 static void predict_two(struct prediction *p)
@@ -37,10 +39,7 @@ static char *text_of(bool (*write)(const struct prediction *prediction, FILE *st
 
 static bool write_json(const struct prediction *p, FILE *stream)
 {
-    json_t *json = run_to_json(p);
-    bool good = json_print(json, stream);
-    json_decref(json);
-    return good;
+    return run_json_write(p, false, stream);
 }
 
 static bool write_table(const struct prediction *p, FILE *stream)
@@ -51,6 +50,43 @@ static bool write_table(const struct prediction *p, FILE *stream)
 static bool write_short_table(const struct prediction *p, FILE *stream)
 {
     return table_write(p, 0, stream);
+}
+
+static size_t memory_in_use(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+/* How much memory was in use at most while something was written. */
+static ssize_t note_memory(void *cookie, const char *bytes, size_t size)
+{
+    size_t *most = cookie, now = memory_in_use();
+    (void)bytes;
+    *most = now > *most ? now : *most;
+    return (ssize_t)size;
+}
+
+/* Twenty thousand ranks as a tree would be 140 MB. */
+static void json_of_many_ranks_takes_no_memory(void **state)
+{
+    (void)state;
+    struct prediction p;
+    predict_two(&p);
+    struct rank_report *two = p.report.ranks;
+    const uint32_t many = 20000;
+    p.report.ranks = memory_zeroed(many, sizeof *p.report.ranks);
+    p.report.n_ranks = many;
+    size_t before = memory_in_use(), most = 0;
+    const cookie_io_functions_t functions = {.write = note_memory};
+    FILE *stream = fopencookie(&most, "w", functions);
+    assert_true(run_json_write(&p, false, stream));
+    fclose(stream);
+    assert_true(most < before + (1 << 20));
+    free(p.report.ranks);
+    p.report.ranks = two;
+    p.report.n_ranks = 2;
+    prediction_fini(&p);
 }
 
 static void require(const json_t *object, const char *const *names)
@@ -110,7 +146,7 @@ static void json_has_every_name_of_the_schema(void **state)
     static const char *const link[] = {"class", "bytes", "busy_seconds", "utilization", NULL};
     struct prediction p;
     predict_two(&p);
-    json_t *json = run_to_json(&p);
+    json_t *json = run_tree(&p, false);
     const json_t *first = json_array_get(json_object_get(json, "ranks"), 0);
     require(json, run);
     require(json_object_get(json, "step"), step);
@@ -154,7 +190,7 @@ static void numbers_that_are_none_are_null(void **state)
     struct prediction p;
     predict_two(&p);
     p.report.imbalance = NAN;
-    json_t *json = run_to_json(&p);
+    json_t *json = run_tree(&p, false);
     assert_true(json_is_null(json_object_get(json_object_get(json, "step"), "imbalance")));
     json_decref(json);
     prediction_fini(&p);
@@ -329,8 +365,7 @@ static void kernels_that_wait_for_their_turn_are_shown_from_it(void **state)
     (void)state;
     struct prediction p;
     predict_four(&p, "train", "algorithm = ring-te");
-    json_t *run = json_object(), *operation;
-    run_json_add_operations(run, &p);
+    json_t *run = run_tree(&p, true), *operation;
     size_t i, waited = 0;
     double attention = 0;
     json_array_foreach(json_object_get(run, "operations"), i, operation)
@@ -445,6 +480,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_has_every_name_of_the_schema),
+        cmocka_unit_test(json_of_many_ranks_takes_no_memory),
         cmocka_unit_test(json_reads_back_to_the_same_numbers),
         cmocka_unit_test(numbers_that_are_none_are_null),
         cmocka_unit_test(the_same_question_gives_the_same_bytes),
