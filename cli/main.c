@@ -11,6 +11,7 @@
 #include "cli/calibration.h"
 #include "cli/check.h"
 #include "cli/compare_operations.h"
+#include "cli/explain.h"
 #include "cli/gpu_options.h"
 #include "cli/list.h"
 #include "cli/measured.h"
@@ -242,6 +243,25 @@ static int find_sensitivity(const struct options *options, struct diagnostics *d
     return exit_status;
 }
 
+static int explain(const struct options *options, struct diagnostics *diag)
+{
+    struct progress progress;
+    progress_init(&progress, stderr, "explaining");
+    struct question question = question_of(options);
+    question.progress = progress.stream ? progress_show : NULL;
+    question.progress_context = &progress;
+    struct explanation explanation;
+    enum prediction_status status = explanation_run(&explanation, &question, options->jobs, diag);
+    progress_clear(&progress);
+    if (status == PREDICTION_DONE)
+        print_idle_overrides(&explanation.prediction, &question);
+    int exit_status = explanation.signal ? EXIT_SIGNAL + explanation.signal : (int)exit_status_of(status);
+    if (status == PREDICTION_DONE && !outputs_write_explanation(options, &explanation, diag))
+        exit_status = EXIT_FAILED;
+    explanation_fini(&explanation);
+    return exit_status;
+}
+
 static int events(const struct options *options, struct diagnostics *diag)
 {
     struct question question = question_of(options);
@@ -452,6 +472,8 @@ static int run_mode(const struct options *options, struct diagnostics *diag)
         return compare_algorithms(options, diag);
     case COMMAND_SENSITIVITY:
         return find_sensitivity(options, diag);
+    case COMMAND_EXPLAIN:
+        return explain(options, diag);
     case COMMAND_EVENTS:
         return events(options, diag);
     case COMMAND_HARDWARE:

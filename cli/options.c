@@ -69,6 +69,7 @@ enum option_key {
     OPTION_COMPARE,
     OPTION_COMPARE_ALGORITHMS,
     OPTION_SENSITIVITY,
+    OPTION_EXPLAIN,
     OPTION_OPERATIONS,
     OPTION_RESUME,
     OPTION_POINTS,
@@ -95,12 +96,17 @@ static const struct argp_option option_table[] = {
      "Predict with every rate, time and share of the cost model raised and lowered by 2 %, and say on which of them "
      "the step hangs, and how much",
      2},
+    {"explain", OPTION_EXPLAIN, NULL, 0,
+     "Say which chain of operations on which ranks and links makes the step as long as it is, and what would make it "
+     "shorter: predicted with one thing better at a time",
+     2},
     {"validate", OPTION_VALIDATE, NULL, 0,
      "Predict every published measurement of the sets in a folder, or of one set, and say how right the predictions "
      "are",
      2},
     {"jobs", OPTION_JOBS, "N", 0,
-     "Points of a sweep, rows of a validation, runs of a sensitivity to do at once (default: one per core; under "
+     "Points of a sweep, rows of a validation, runs of a sensitivity or an explanation to do at once (default: one per "
+     "core; under "
      "mpirun each process has its share of them); no effect on the result",
      2},
     {"points", OPTION_POINTS, "HOW", 0,
@@ -113,21 +119,24 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Results:", 3},
     {"json", OPTION_JSON, "FILE", 0,
      "Everything, as schema cpsim.run/1 (of a sweep: cpsim.sweep/1; of --compare: cpsim.compare/1; of "
-     "--validate: cpsim.validation/1; of --sensitivity: cpsim.sensitivity/1; of --check: cpsim.topology/1)",
+     "--validate: cpsim.validation/1; of --sensitivity: cpsim.sensitivity/1; of --explain: cpsim.explanation/1; of "
+     "--check: cpsim.topology/1)",
      3},
     {"operations", OPTION_OPERATIONS, NULL, 0, "Also every operation in the JSON, for --compare --plot timelines", 3},
     {"csv", OPTION_CSV, "FILE", 0,
      "A row per rank (of a sweep: per point; of --compare: per pair; of --validate: per measurement; of --sensitivity: "
-     "per constant)",
+     "per constant; of --explain: per change)",
      3},
     {"trace", OPTION_TRACE, "FILE", 0, "Every operation as trace events, for ui.perfetto.dev or chrome://tracing", 3},
     {"plot", OPTION_PLOT, "[KIND=]FILE", 0,
      "Draw to FILE (.png .svg .pdf) with gnuplot, or to the terminal with '-' (repeatable). KIND: timeline (default), "
      "memory, time; of a sweep: scaling; of --compare-algorithms: algorithms (default), scaling; of --compare: scatter "
-     "(default), phases, timelines; of --validate: scatter; of --sensitivity: tornado; of --check: topology",
+     "(default), phases, timelines; of --validate: scatter; of --sensitivity: tornado; of --explain: path; of --check: "
+     "topology",
      3},
     {"script", OPTION_SCRIPT, "FILE", 0, "Write the plots' gnuplot script to FILE instead of drawing them", 3},
-    {"details", OPTION_DETAILS, NULL, 0, "Full tables: every rank, step and link class; every measurement", 3},
+    {"details", OPTION_DETAILS, NULL, 0,
+     "Full tables: every rank, step and link class; every measurement; all of the chain", 3},
     {"quiet", OPTION_QUIET, NULL, 0, "No table", 3},
     {NULL, 0, NULL, 0, "Measuring:", 4},
     {"hw", OPTION_HW, NULL, 0,
@@ -204,6 +213,7 @@ static const char forms[] = "TOPOLOGY.ini EXPERIMENT.ini\n"
                             "--compare RUN.json RUN.json...\n"
                             "--compare-algorithms TOPOLOGY.ini EXPERIMENT.ini\n"
                             "--sensitivity TOPOLOGY.ini EXPERIMENT.ini\n"
+                            "--explain TOPOLOGY.ini EXPERIMENT.ini\n"
                             "--validate FOLDER\n"
                             "--list algorithms EXPERIMENT.ini\n"
                             "--list WHAT";
@@ -227,6 +237,7 @@ static const char description[] =
     "      --json grid.json --sweep parallel.cp=4,8,16,32 --sweep workload.seq_len=256Ki,1Mi\n"
     "  cpsim dgx-h100-4 llama3-8b-1m --compare-algorithms --plot algorithms.png\n"
     "  cpsim dgx-h100-4 llama3-8b-1m --sensitivity --plot tornado.png\n"
+    "  cpsim dgx-h100-4 llama3-8b-1m --explain\n"
     "  cpsim --validate experiments/published --plot validation.png\n"
     "  cpsim --hw cpu-small\n"
     "  mpirun -n 2 cpsim --hw cpu-small --json measured.json\n"
@@ -413,6 +424,8 @@ static bool *flag_of(struct parse_state *state, int key)
         return &state->given.algorithms;
     case OPTION_SENSITIVITY:
         return &state->given.sensitivity;
+    case OPTION_EXPLAIN:
+        return &state->given.explain;
     case OPTION_HW:
         return &state->given.hw;
     case OPTION_DETERMINISTIC:

@@ -22,6 +22,7 @@ enum command_mode {
     COMMAND_SWEEP,
     COMMAND_ALGORITHMS, /* a sweep over all algorithms */
     COMMAND_SENSITIVITY,
+    COMMAND_EXPLAIN,
     COMMAND_HARDWARE,
     COMMAND_CALIBRATE,
     COMMAND_COMPARE,

@@ -187,10 +187,11 @@ static void judge_check(struct options *options, const struct given_options *giv
 static void judge_mode(struct options *options, const struct given_options *given, struct diagnostics *diag)
 {
     if (given->check + given->events + given->compare + given->hw + given->algorithms + given->validate +
-            given->sensitivity + (options->list != NULL) >
+            given->sensitivity + given->explain + (options->list != NULL) >
         1)
-        diagnostics_add(diag, "--check, --events, --compare, --compare-algorithms, --sensitivity, --validate, --hw and "
-                              "--list exclude each other");
+        diagnostics_add(diag,
+                        "--check, --events, --compare, --compare-algorithms, --sensitivity, --explain, --validate, "
+                        "--hw and --list exclude each other");
     forbid(diag, given->path && !given->check, "--path", "anything but --check");
     if (!given->hw)
         require_hardware(options, given, diag);
@@ -228,6 +229,7 @@ static void judge_mode(struct options *options, const struct given_options *give
     } else {
         options->mode = given->algorithms       ? COMMAND_ALGORITHMS
                         : given->sensitivity    ? COMMAND_SENSITIVITY
+                        : given->explain        ? COMMAND_EXPLAIN
                         : options->sweeps.count ? COMMAND_SWEEP
                                                 : COMMAND_PREDICT;
         if (files != 2)
@@ -235,13 +237,14 @@ static void judge_mode(struct options *options, const struct given_options *give
                             files == 1 ? "" : "s");
     }
     bool many = options->mode == COMMAND_SWEEP || options->mode == COMMAND_ALGORITHMS;
-    if (many || options->mode == COMMAND_SENSITIVITY) {
+    if (many || options->mode == COMMAND_SENSITIVITY || options->mode == COMMAND_EXPLAIN) {
         const char *mode = given->sensitivity  ? "--sensitivity"
+                           : given->explain    ? "--explain"
                            : given->algorithms ? "--compare-algorithms"
                                                : "--sweep";
         forbid(diag, options->sweeps.count && !many, "--sweep", mode);
         forbid(diag, options->trace, "--trace", mode);
-        forbid(diag, options->details, "--details", mode);
+        forbid(diag, options->details && options->mode != COMMAND_EXPLAIN, "--details", mode);
         forbid(diag, options->operations, "--operations", mode);
     } else if (options->mode == COMMAND_PREDICT) {
         forbid(diag, given->jobs, "--jobs", "a single prediction (it needs --sweep)");
@@ -256,7 +259,7 @@ static void judge_mode(struct options *options, const struct given_options *give
 static void judge_plots(struct options *options, struct diagnostics *diag)
 {
     bool algorithms = options->mode == COMMAND_ALGORITHMS, sweep = options->mode == COMMAND_SWEEP || algorithms;
-    bool sensitivity = options->mode == COMMAND_SENSITIVITY;
+    bool sensitivity = options->mode == COMMAND_SENSITIVITY, explain = options->mode == COMMAND_EXPLAIN;
     bool compare = options->mode == COMMAND_COMPARE, validate = options->mode == COMMAND_VALIDATE;
     bool check = options->mode == COMMAND_CHECK;
     for (size_t i = 0; i < options->n_plots; i++) {
@@ -265,6 +268,7 @@ static void judge_plots(struct options *options, struct diagnostics *diag)
             target->kind = algorithms            ? PLOT_ALGORITHMS
                            : sweep               ? PLOT_SCALING
                            : sensitivity         ? PLOT_TORNADO
+                           : explain             ? PLOT_PATH
                            : compare || validate ? PLOT_SCATTER
                            : check               ? PLOT_TOPOLOGY
                                                  : PLOT_TIMELINE;
@@ -273,6 +277,10 @@ static void judge_plots(struct options *options, struct diagnostics *diag)
             diagnostics_add(diag, "a sensitivity has no %s plot, expected tornado", plot_kind_name(target->kind));
         else if (target->kind == PLOT_TORNADO && !sensitivity)
             diagnostics_add(diag, "a tornado plot needs --sensitivity");
+        else if (explain && target->kind != PLOT_PATH)
+            diagnostics_add(diag, "an explanation has no %s plot, expected path", plot_kind_name(target->kind));
+        else if (target->kind == PLOT_PATH && !explain)
+            diagnostics_add(diag, "a path plot needs --explain");
         else if (compare && !compares)
             diagnostics_add(diag, "a comparison has no %s plot, expected scatter, phases or timelines",
                             plot_kind_name(target->kind));

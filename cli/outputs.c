@@ -10,6 +10,7 @@
 #include "cli/algorithms.h"
 #include "cli/compare_writers.h"
 #include "cli/plot_algorithms.h"
+#include "cli/plot_explanation.h"
 #include "cli/plot_sensitivity.h"
 #include "cli/plot_style.h"
 #include "cli/plot_validation.h"
@@ -18,7 +19,8 @@
 #include "cli/sweep_json.h"
 #include "cli/writers.h"
 
-/* What is written: a run, a sweep, a comparison, a validation, a sensitivity or a check, by one of the functions below.
+/* What is written: a run, a sweep, a comparison, a validation, a sensitivity, an explanation or a check, by one of the
+ * functions below.
  */
 struct result {
     const struct options *options;
@@ -28,6 +30,7 @@ struct result {
     const struct comparison *comparison;
     const struct validation *validation;
     const struct sensitivity *sensitivity;
+    const struct explanation *explanation;
     const struct check_result *check;
 };
 
@@ -48,6 +51,7 @@ static bool write_json(const struct result *result, FILE *stream)
     json_t *json = result->comparison    ? compare_to_json(result->comparison)
                    : result->validation  ? validation_to_json(result->validation)
                    : result->sensitivity ? sensitivity_to_json(result->sensitivity)
+                   : result->explanation ? explanation_to_json(result->explanation)
                                          : topology_report_to_json(&result->check->topologies[0]->report);
     bool fine = json_print(json, stream);
     json_decref(json);
@@ -62,6 +66,8 @@ static bool write_csv(const struct result *result, FILE *stream)
         return validation_csv_write(result->validation, stream);
     if (result->sensitivity)
         return sensitivity_csv_write(result->sensitivity, stream);
+    if (result->explanation)
+        return explanation_csv_write(result->explanation, stream);
     return csv_write_run(result->prediction, stream);
 }
 
@@ -78,6 +84,8 @@ static bool write_table(const struct result *result, FILE *stream)
         return validation_table_write(result->validation, result->options->details, stream);
     if (result->sensitivity)
         return sensitivity_table_write(result->sensitivity, stream);
+    if (result->explanation)
+        return explanation_table_write(result->explanation, result->options->details, stream);
     if (result->check)
         return check_print_topologies(result->check, stream);
     if (result->options->mode == COMMAND_ALGORITHMS)
@@ -106,6 +114,8 @@ static bool write_plot(const struct result *result, const struct plot_target *ta
         return plot_script_validation(result->validation, target, terminal_width(), stream);
     if (result->sensitivity)
         return plot_script_sensitivity(result->sensitivity, target, terminal_width(), stream);
+    if (result->explanation)
+        return plot_script_explanation(result->explanation, target, terminal_width(), stream);
     if (result->check)
         return plot_script_topology(&result->check->topologies[0]->report, target, terminal_width(), stream);
     if (target->kind == PLOT_ALGORITHMS)
@@ -222,6 +232,12 @@ bool outputs_write_sensitivity(const struct options *options, const struct sensi
                                struct diagnostics *diag)
 {
     return write_all(&(struct result){.options = options, .sensitivity = sensitivity}, diag);
+}
+
+bool outputs_write_explanation(const struct options *options, const struct explanation *explanation,
+                               struct diagnostics *diag)
+{
+    return write_all(&(struct result){.options = options, .explanation = explanation}, diag);
 }
 
 bool outputs_write_validation(const struct options *options, const struct validation *validation,

@@ -10,6 +10,7 @@
 
 #include "cli/check.h"
 #include "cli/compare.h"
+#include "cli/explain.h"
 #include "cli/options.h"
 #include "cli/prediction.h"
 #include "cli/progress.h"
@@ -26,6 +27,8 @@ bool outputs_write_sweep(const struct options *options, const json_t *sweep, str
 bool outputs_write_comparison(const struct options *options, const struct comparison *comparison,
                               struct diagnostics *diag);
 bool outputs_write_sensitivity(const struct options *options, const struct sensitivity *sensitivity,
+                               struct diagnostics *diag);
+bool outputs_write_explanation(const struct options *options, const struct explanation *explanation,
                                struct diagnostics *diag);
 bool outputs_write_validation(const struct options *options, const struct validation *validation,
                               struct diagnostics *diag);

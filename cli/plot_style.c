@@ -6,8 +6,9 @@
 
 const char *plot_kind_name(enum plot_kind kind)
 {
-    static const char *const names[PLOT_KINDS] = {"timeline", "memory", "time",      "scaling", "algorithms",
-                                                  "scatter",  "phases", "timelines", "tornado", "topology"};
+    static const char *const names[PLOT_KINDS] = {"timeline",   "memory",  "time",    "scaling",
+                                                  "algorithms", "scatter", "phases",  "timelines",
+                                                  "tornado",    "path",    "topology"};
     return names[kind];
 }
 
@@ -57,7 +58,7 @@ bool plot_target_parse(const char *text, struct plot_target *target, struct diag
         if (parse_kind(text, word, &target->kind) < 0)
             return diagnostics_add(diag,
                                    "plot '%s': no kind '%.*s', expected timeline, memory, time, scaling, "
-                                   "algorithms, scatter, phases, timelines, tornado or topology",
+                                   "algorithms, scatter, phases, timelines, tornado, path or topology",
                                    text, (int)word, text);
         target->kind_given = true;
         target->path = text + word + 1;

@@ -22,6 +22,7 @@ enum plot_kind {
     PLOT_PHASES,     /* of a comparison: forward, backward, exposed, side by side */
     PLOT_TIMELINES,  /* of one pair: predicted lanes above measured ones */
     PLOT_TORNADO,    /* of --sensitivity: what each constant makes of the step, raised and lowered */
+    PLOT_PATH,       /* of --explain: the critical path, a lane a phase */
     PLOT_TOPOLOGY,   /* of --check: the cluster itself */
     PLOT_KINDS,
 };

@@ -157,3 +157,18 @@ void ensemble_fini(struct ensemble *ensemble)
     free(ensemble->peers);
     *ensemble = (struct ensemble){0};
 }
+
+struct activity ensemble_other_end(const struct ensemble *ensemble, struct activity end)
+{
+    const struct shape *shape = ensemble_shape(ensemble, end.instance);
+    const struct messages *mine = &shape->messages;
+    const struct op *op = &shape->program->ops[end.op];
+    uint32_t p = mine->peer_of[end.op];
+    const struct peer *peer = &ensemble_peers(ensemble, end.instance)[p];
+    uint32_t number =
+        mine->place[end.op] - mine->first[messages_list(mine, (enum op_kind)op->kind, p, (enum stream)op->stream)];
+    const struct messages *theirs = &ensemble_shape(ensemble, peer->instance)->messages;
+    size_t list =
+        messages_list(theirs, op->kind == OP_SEND ? OP_RECEIVE : OP_SEND, peer->back, (enum stream)op->stream);
+    return (struct activity){.instance = peer->instance, .op = theirs->ends[theirs->first[list] + number]};
+}

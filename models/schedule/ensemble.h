@@ -39,6 +39,12 @@ struct instance {
     uint32_t first_peer; /* its peers in ensemble.peers, in the order of its shape's */
 };
 
+/* An operation of an instance. Of a message: one of its ends; where it is run as a whole, its send. */
+struct activity {
+    uint32_t instance;
+    uint32_t op;
+};
+
 struct ensemble {
     uint32_t ranks, groups; /* of the layout, folded or not */
     struct shape *shapes;   /* of a folded ensemble: those of the one it was made from */
@@ -76,6 +82,9 @@ uint32_t ensemble_rank(const struct ensemble *ensemble, uint32_t instance, uint3
 
 /* The same for the owner of a block. (Programs that name joined groups are never turned.) */
 uint32_t ensemble_owner(const struct ensemble *ensemble, uint32_t instance, uint32_t owner);
+
+/* The other end of a message. */
+struct activity ensemble_other_end(const struct ensemble *ensemble, struct activity end);
 
 /* Operation `op` of the program of `instance` with the rank numbers that it means. */
 struct op ensemble_op(const struct ensemble *ensemble, uint32_t instance, uint32_t op);

@@ -39,21 +39,6 @@ static void push_ready(struct execution *e, struct activity activity)
     e->ready[(e->ready_first + e->ready_count++) % e->ready_capacity] = activity;
 }
 
-static struct activity other_end(const struct execution *e, struct activity end)
-{
-    const struct shape *shape = ensemble_shape(e->ensemble, end.instance);
-    const struct messages *mine = &shape->messages;
-    const struct op *op = &shape->program->ops[end.op];
-    uint32_t p = mine->peer_of[end.op];
-    const struct peer *peer = &ensemble_peers(e->ensemble, end.instance)[p];
-    uint32_t number =
-        mine->place[end.op] - mine->first[messages_list(mine, (enum op_kind)op->kind, p, (enum stream)op->stream)];
-    const struct messages *theirs = &ensemble_shape(e->ensemble, peer->instance)->messages;
-    size_t list =
-        messages_list(theirs, op->kind == OP_SEND ? OP_RECEIVE : OP_SEND, peer->back, (enum stream)op->stream);
-    return (struct activity){.instance = peer->instance, .op = theirs->ends[theirs->first[list] + number]};
-}
-
 static bool is_posted(const struct execution *e, struct activity end)
 {
     return e->states[end.instance].posted[end.op / 64] >> (end.op % 64) & 1;
@@ -62,7 +47,7 @@ static bool is_posted(const struct execution *e, struct activity end)
 static void post(struct execution *e, struct activity end, enum op_kind kind)
 {
     e->states[end.instance].posted[end.op / 64] |= UINT64_C(1) << (end.op % 64);
-    struct activity other = other_end(e, end);
+    struct activity other = ensemble_other_end(e->ensemble, end);
     if (is_posted(e, other))
         push_ready(e, kind == OP_SEND ? end : other);
 }
@@ -175,7 +160,7 @@ void execution_finish(struct execution *e, struct activity activity)
     const struct op *op = &ensemble_program(e->ensemble, activity.instance)->ops[activity.op];
     finish_op(e, activity);
     if (op->kind == OP_SEND)
-        finish_op(e, other_end(e, activity));
+        finish_op(e, ensemble_other_end(e->ensemble, activity));
     if (e->left_in_phase == 0)
         enter_phase(e, (int)e->phase + 1);
 }
@@ -204,8 +189,9 @@ static void explain_stream(const struct execution *e, uint32_t instance, enum st
     uint32_t count = streams_head(order, progress, stream, &ops), stuck = ops[0];
     for (uint32_t i = 0; i < count; i++) {
         struct activity end = {.instance = instance, .op = ops[i]};
-        bool blocked = started ? op_is_message(&program->ops[end.op]) && !is_posted(e, other_end(e, end))
-                               : streams_held_up_by(order, progress, end.op) != STREAM_COUNT;
+        bool blocked = started
+                           ? op_is_message(&program->ops[end.op]) && !is_posted(e, ensemble_other_end(e->ensemble, end))
+                           : streams_held_up_by(order, progress, end.op) != STREAM_COUNT;
         if (blocked) {
             stuck = end.op;
             break;
@@ -246,7 +232,7 @@ void execution_explain(const struct execution *e, struct diagnostics *diag)
 
 struct activity execution_receive_of(const struct execution *e, struct activity send)
 {
-    return other_end(e, send);
+    return ensemble_other_end(e->ensemble, send);
 }
 
 const struct stream_order *execution_order(const struct execution *e, uint32_t instance)

@@ -22,11 +22,6 @@
 
 struct execution;
 
-struct activity {
-    uint32_t instance;
-    uint32_t op; /* a local operation, or a message's send */
-};
-
 /* The ensemble outlives the execution. */
 struct execution *execution_of(const struct ensemble *ensemble);
 

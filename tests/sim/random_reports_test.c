@@ -13,10 +13,12 @@
 #include <unistd.h>
 
 #include "models/result/report.h"
+#include "models/result/step_path.h"
 #include "models/result/steps.h"
 #include "models/schedule/algorithms/algorithm.h"
 #include "models/schedule/mask.h"
 #include "sim/engine.h"
+#include "sim/path_costs.h"
 #include "tests/random_experiment.h"
 #include "tests/random_implementation.h"
 
@@ -116,6 +118,63 @@ static bool adds_up(const struct report *report, const struct step_list *steps, 
     return good;
 }
 
+static bool holds_sms(const struct plan *plan)
+{
+    for (size_t p = 0; p < plan->first_path[plan->simulation->ensemble->n_instances]; p++)
+        if (cost_message_sms(plan->simulation->cost, &plan->paths[p].cost) > 0)
+            return true;
+    return false;
+}
+
+/* What nothing but certain mechanisms can have brought about. */
+static bool path_is_explained(const struct plan *plan, const struct timeline *timeline, const struct path_piece *piece)
+{
+    const struct cost *cost = plan->simulation->cost;
+    double grain = 1e-8 * timeline->phase_end[PHASE_COUNT - 1];
+    return (cost_waits(cost) || piece->seconds[PATH_WAITING] <= grain) &&
+           (!timeline->unshared || piece->seconds[PATH_SHARED] <= grain) &&
+           (cost->device->transfer_slowdown > 0 || holds_sms(plan) || piece->seconds[PATH_SLOWED] <= grain);
+}
+
+/* The critical path's pieces meet, their parts add up to them, and they to the step. */
+static bool path_adds_up(const struct simulation *simulation, const struct timeline *timeline, struct diagnostics *diag)
+{
+    struct plan plan;
+    if (!plan_init(&plan, simulation, diag))
+        return false;
+    struct step_path path;
+    path_of_simulation(&path, &plan, simulation->ensemble, timeline);
+    double step = timeline->phase_end[PHASE_COUNT - 1], at = 0, sum = 0;
+    bool good = true;
+    for (size_t i = 0; i < path.count; i++) {
+        const struct path_piece *piece = &path.pieces[i];
+        double parts = 0;
+        for (int kind = 0; kind < PATH_KIND_COUNT; kind++) {
+            parts += piece->seconds[kind];
+            good &= piece->seconds[kind] >= 0;
+        }
+        good &= fabs(piece->begin - at) <= 0 && piece->end >= at && fabs(parts - (piece->end - at)) <= 1e-12 * step;
+        good &= path_is_explained(&plan, timeline, piece);
+        good &= piece->end <= timeline->phase_end[piece->phase];
+        if (!good) {
+            diagnostics_add(
+                diag,
+                "piece %zu of %zu of the path, %s, from %.17g to %.17g behind %.17g: parts %.17g (waiting %g, "
+                "shared %g, slowed %g)",
+                i, path.count, path_cause_name(piece->cause), piece->begin, piece->end, at, parts,
+                piece->seconds[PATH_WAITING], piece->seconds[PATH_SHARED], piece->seconds[PATH_SLOWED]);
+            break;
+        }
+        at = piece->end;
+        sum += parts;
+    }
+    if (good && (fabs(at - step) > 0 || fabs(sum - step) > 1e-9 * step))
+        good = diagnostics_add(diag, "the path ends at %.17g and adds up to %.17g, the step is %.17g", at, sum, step);
+    step_path_fini(&path);
+    plan_fini(&plan);
+    return good;
+}
+
 /* Runs one experiment that was accepted. */
 static bool run(const struct engine_ops *engine, const struct schedule *schedule, const struct machine *machine,
                 struct diagnostics *diag)
@@ -141,7 +200,7 @@ static bool run(const struct engine_ops *engine, const struct schedule *schedule
     if (good) {
         struct step_list steps;
         steps_of(&steps, &input);
-        good = adds_up(&report, &steps, schedule, programs, diag);
+        good = adds_up(&report, &steps, schedule, programs, diag) && path_adds_up(&simulation, &timeline, diag);
         free(steps.rows);
         report_fini(&report);
     }
