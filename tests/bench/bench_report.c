@@ -18,7 +18,7 @@ static bool read_here(const char *path, struct bench_report *report)
     report->step_seconds = number_in(step, "seconds", 0);
     report->compute_seconds = number_in(step, "compute_seconds", 0);
     report->transfers = number_in(step, "messages_sent", 0);
-    report->classes = number_in(json_object_get(run, "folding"), "classes", -1);
+    report->classes = number_in(json_object_get(run, "engine"), "simulated_ranks", -1);
     return true;
 }
 
