@@ -6,12 +6,15 @@
 #include <string.h>
 
 #include "models/base/memory.h"
+#include "models/schedule/schedule.h"
 
 #define READINGS_MAX 64
 
+#define SCHEDULES_MAX 4
+
 /* Of one kind of file: `size` bytes each, made and freed in turn. */
 struct shelf {
-    size_t size;
+    size_t size, places;
     void (*fini)(void *reading);
     char *keys[READINGS_MAX];
     void *readings[READINGS_MAX];
@@ -25,10 +28,16 @@ struct found_path {
 };
 
 struct input_cache {
-    struct shelf experiments, topologies, devices;
+    struct shelf experiments, topologies, devices, schedules;
     struct found_path paths[PATHS_MAX];
     size_t n_paths;
+    struct tile_memo tiles;
 };
+
+struct tile_memo *input_cache_tiles(struct input_cache *cache)
+{
+    return &cache->tiles;
+}
 
 static void fini_experiment(void *reading)
 {
@@ -45,12 +54,25 @@ static void fini_device(void *reading)
     device_fini(reading);
 }
 
+static void fini_schedule(void *reading)
+{
+    struct kept_schedule *schedule = reading;
+    ensemble_fini(&schedule->ensemble);
+    schedule_free_first(schedule->programs, schedule->n_programs);
+}
+
+static struct shelf new_shelf(size_t size, size_t places, void (*fini)(void *reading))
+{
+    return (struct shelf){.size = size, .places = places, .fini = fini};
+}
+
 struct input_cache *input_cache_create(void)
 {
     struct input_cache *cache = memory_zeroed(1, sizeof *cache);
-    cache->experiments = (struct shelf){.size = sizeof(struct experiment), .fini = fini_experiment};
-    cache->topologies = (struct shelf){.size = sizeof(struct topology), .fini = fini_topology};
-    cache->devices = (struct shelf){.size = sizeof(struct device), .fini = fini_device};
+    cache->experiments = new_shelf(sizeof(struct experiment), READINGS_MAX, fini_experiment);
+    cache->topologies = new_shelf(sizeof(struct topology), READINGS_MAX, fini_topology);
+    cache->devices = new_shelf(sizeof(struct device), READINGS_MAX, fini_device);
+    cache->schedules = new_shelf(sizeof(struct kept_schedule), SCHEDULES_MAX, fini_schedule);
     return cache;
 }
 
@@ -70,6 +92,7 @@ void input_cache_destroy(struct input_cache *cache)
         clear(&cache->experiments, i);
         clear(&cache->topologies, i);
         clear(&cache->devices, i);
+        clear(&cache->schedules, i);
     }
     for (size_t i = 0; cache && i < cache->n_paths; i++) {
         free(cache->paths[i].folder);
@@ -108,7 +131,7 @@ char *input_cache_key(const char *path, const char *const *overrides, size_t n_o
 
 static bool find(const struct shelf *shelf, const char *key, void *reading)
 {
-    for (size_t i = 0; i < READINGS_MAX && shelf->keys[i]; i++) {
+    for (size_t i = 0; i < shelf->places && shelf->keys[i]; i++) {
         if (strcmp(shelf->keys[i], key) == 0) {
             memcpy(reading, shelf->readings[i], shelf->size);
             return true;
@@ -119,7 +142,7 @@ static bool find(const struct shelf *shelf, const char *key, void *reading)
 
 static void keep(struct shelf *shelf, const char *key, const void *reading)
 {
-    size_t place = shelf->next++ % READINGS_MAX;
+    size_t place = shelf->next++ % shelf->places;
     clear(shelf, place);
     shelf->keys[place] = memory_text(key);
     shelf->readings[place] = memory_zeroed(1, shelf->size);
@@ -154,4 +177,14 @@ void input_cache_keep_topology(struct input_cache *cache, const char *key, const
 void input_cache_keep_device(struct input_cache *cache, const char *key, const struct device *device)
 {
     keep(&cache->devices, key, device);
+}
+
+bool input_cache_find_schedule(const struct input_cache *cache, const char *key, struct kept_schedule *schedule)
+{
+    return find(&cache->schedules, key, schedule);
+}
+
+void input_cache_keep_schedule(struct input_cache *cache, const char *key, const struct kept_schedule *schedule)
+{
+    keep(&cache->schedules, key, schedule);
 }

@@ -8,15 +8,28 @@
 #ifndef CPSIM_CLI_INPUT_CACHE_H
 #define CPSIM_CLI_INPUT_CACHE_H
 
+#include "models/cost/tile_schedule.h"
 #include "models/input/device.h"
 #include "models/input/experiment.h"
 #include "models/input/topology.h"
+#include "models/schedule/ensemble.h"
 
 struct input_cache;
+
+/* What follows from the experiment alone, whichever the cluster: programs, proved, and who runs which. */
+struct kept_schedule {
+    struct program *programs;
+    uint32_t n_programs;
+    bool proved;
+    struct ensemble ensemble;
+};
 
 struct input_cache *input_cache_create(void);
 /* NULL is fine. */
 void input_cache_destroy(struct input_cache *cache);
+
+/* Work of tiles that predictions have computed (cost.memo). */
+struct tile_memo *input_cache_tiles(struct input_cache *cache);
 
 /* What tells readings of a kind of file apart; the caller frees it. */
 char *input_cache_key(const char *path, const char *const *overrides, size_t n_overrides);
@@ -29,6 +42,10 @@ void input_cache_keep_path(struct input_cache *cache, const char *folder, const 
 bool input_cache_find_experiment(const struct input_cache *cache, const char *key, struct experiment *experiment);
 bool input_cache_find_topology(const struct input_cache *cache, const char *key, struct topology *topology);
 bool input_cache_find_device(const struct input_cache *cache, const char *key, struct device *device);
+
+/* The same of schedules, of which few are kept: they may be large. */
+bool input_cache_find_schedule(const struct input_cache *cache, const char *key, struct kept_schedule *schedule);
+void input_cache_keep_schedule(struct input_cache *cache, const char *key, const struct kept_schedule *schedule);
 
 /* Takes over what was read, which its reader may go on using until the next one of its kind is kept. */
 void input_cache_keep_experiment(struct input_cache *cache, const char *key, const struct experiment *experiment);

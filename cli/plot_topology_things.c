@@ -70,6 +70,13 @@ static uint64_t gpus_in(const struct topology *topology, uint32_t level, uint64_
     return count;
 }
 
+/* Nobody is in it: its group has fewer members than the level's size. */
+static bool is_empty(const struct drawing *drawing, uint32_t k, uint64_t number)
+{
+    return drawing->layout.instances[k][number].shown != SHOWN_GAP &&
+           gpus_in(drawing->layout.whole, k, topology_layout_instance(&drawing->layout, k, number)) == 0;
+}
+
 static void write_closed(struct drawing *drawing, uint32_t k, uint64_t number)
 {
     const struct layout_item *item = &drawing->layout.instances[k][number];
@@ -186,6 +193,8 @@ void drawing_write_things(struct drawing *drawing)
         uint64_t instances = topology_level_instances(&layout->drawn, k);
         for (uint64_t i = 0; i < instances; i++) {
             const struct layout_item *item = &layout->instances[k][i];
+            if (is_empty(drawing, k, i))
+                continue;
             if (item->shown == SHOWN_CLOSED || item->shown == SHOWN_GAP)
                 write_closed(drawing, k, i);
             if (item->shown != SHOWN_OPEN)

@@ -236,6 +236,52 @@ static bool prove(struct prediction *prediction, struct diagnostics *diag)
     return prediction->proved;
 }
 
+static char *experiment_key(const struct question *question)
+{
+    struct overrides mine = overrides_of(question, &experiment_file);
+    char *key = input_cache_key(question->experiment_path, mine.items, mine.count);
+    free(mine.items);
+    return key;
+}
+
+/* Takes what an earlier prediction of the same experiment has built and proved; false if there is none. */
+static bool borrow_schedule(struct prediction *prediction, const struct question *question)
+{
+    struct kept_schedule kept;
+    if (!question->cache)
+        return false;
+    char *key = experiment_key(question);
+    bool found = input_cache_find_schedule(question->cache, key, &kept) && kept.n_programs == prediction->n_programs;
+    free(key);
+    if (!found)
+        return false;
+    prediction->programs = kept.programs;
+    prediction->proved = kept.proved;
+    prediction->whole = kept.ensemble;
+    return true;
+}
+
+/* Who runs which program; kept for others with a cache, which then owns it. */
+static bool make_ensemble(struct prediction *prediction, const struct question *question, struct diagnostics *diag)
+{
+    const struct placement *placement = &prediction->placement;
+    if (prediction->whole.shapes) /* borrowed */
+        return true;
+    if (!ensemble_init(&prediction->whole, prediction->programs, prediction->n_programs, placement->cp,
+                       placement->groups, diag))
+        return false;
+    prediction->made |= MADE_ENSEMBLE;
+    if (!question->cache)
+        return true;
+    const struct kept_schedule kept = {prediction->programs, prediction->n_programs, prediction->proved,
+                                       prediction->whole};
+    char *key = experiment_key(question);
+    input_cache_keep_schedule(question->cache, key, &kept);
+    prediction->made &= ~(unsigned)(MADE_ENSEMBLE | MADE_PROGRAMS);
+    free(key);
+    return true;
+}
+
 /* Ranks onto GPUs, and their rings over them. */
 static bool lay_out(struct prediction *prediction, const struct question *question, struct diagnostics *diag)
 {
@@ -275,6 +321,8 @@ enum prediction_status prediction_prepare_schedule(struct prediction *prediction
         return PREDICTION_BAD_INPUT;
     prediction->n_programs =
         question->topology_path ? schedule_period(&prediction->schedule) : prediction->schedule.ranks;
+    if (borrow_schedule(prediction, question))
+        return PREDICTION_DONE;
     prediction->programs = schedule_build_first(&prediction->schedule, prediction->n_programs);
     prediction->made |= MADE_PROGRAMS;
     return prove(prediction, diag) ? PREDICTION_DONE : PREDICTION_FAILED;
@@ -302,7 +350,11 @@ static bool check_operations(const struct prediction *prediction, struct diagnos
 
 bool prediction_make_costs(struct prediction *prediction, const struct question *question, struct diagnostics *diag)
 {
-    bool fine = cost_init(&prediction->cost, &prediction->device, &prediction->topology, &prediction->schedule, diag);
+    if (!question->cache && !prediction->tiles)
+        prediction->tiles = memory_zeroed(1, sizeof *prediction->tiles);
+    struct tile_memo *tiles = question->cache ? input_cache_tiles(question->cache) : prediction->tiles;
+    bool fine = cost_init_kept(&prediction->cost, &prediction->device, &prediction->topology, &prediction->schedule,
+                               tiles, diag);
     prediction->cost.without = question->without;
     return fine;
 }
@@ -317,10 +369,8 @@ enum prediction_status prediction_prepare(struct prediction *prediction, const s
         return PREDICTION_BAD_INPUT;
     const struct placement *placement = &prediction->placement;
     tell_phase(prediction, question, "planning");
-    if (!ensemble_init(&prediction->whole, prediction->programs, prediction->n_programs, placement->cp,
-                       placement->groups, diag))
+    if (!make_ensemble(prediction, question, diag))
         return PREDICTION_FAILED;
-    prediction->made |= MADE_ENSEMBLE;
     /* A plan of all ranks shows that every message has a way, and which ranks are alike. */
     const struct simulation all = {.ensemble = &prediction->whole, .cost = &prediction->cost, .placement = placement};
     struct plan plan;
@@ -462,6 +512,7 @@ void prediction_fini(struct prediction *prediction)
         ensemble_fini(&prediction->whole);
     if (prediction->made & MADE_PROGRAMS)
         schedule_free_first(prediction->programs, prediction->n_programs);
+    free(prediction->tiles);
     placement_fini(&prediction->placement);
     if (prediction->made & MADE_SCHEDULE)
         schedule_fini(&prediction->schedule);

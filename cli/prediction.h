@@ -47,6 +47,7 @@ struct prediction {
     uint32_t n_programs;
     struct ensemble whole; /* all ranks of all groups */
     struct cost cost;
+    struct tile_memo *tiles; /* of `cost`, unless the question has a cache */
     struct folding folding;
     struct execution *execution;
     struct timeline timeline;

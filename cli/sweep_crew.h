@@ -30,7 +30,7 @@ struct sweep_crew_owner {
 struct sweep_crew;
 
 struct sweep_crew *sweep_crew_create(const struct sweep_crew_settings *settings);
-/* As long as the owner goes on: 0. SIGINT or SIGTERM when that has ended it, CREW_REFUSED when another
+/* As long as the owner goes on: 0. SIGINT, SIGTERM or SIGHUP when that has ended it, CREW_REFUSED when another
  * process was asked something else. Call it as often as there is something to do. */
 #define CREW_REFUSED (-1)
 int sweep_crew_run(struct sweep_crew *crew, const struct sweep_crew_owner *owner);

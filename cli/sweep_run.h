@@ -31,7 +31,7 @@ struct sweep_result {
     size_t done, refused; /* points that ran; that bad input kept from running */
     size_t failed;        /* that failed, or whose processes died */
     size_t left;          /* that nobody has done, because it was stopped */
-    int signal;           /* SIGINT or SIGTERM when one of them stopped it */
+    int signal;           /* SIGINT, SIGTERM or SIGHUP when one of them stopped it */
     bool bad_input; /* nothing was done: there is no such sweep to resume, processes were asked different things */
     bool lost;      /* one of `processes`, which must be closed without it */
     bool unwritten; /* a file could not be written: stopped */

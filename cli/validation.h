@@ -49,7 +49,7 @@ struct validation {
     /* All rows of a kind, and all; without those of doubtful sets. */
     struct validation_summary attention, links, all;
     size_t n_failed, n_left; /* rows */
-    int signal;              /* SIGINT or SIGTERM when one of them ended the run */
+    int signal;              /* SIGINT, SIGTERM or SIGHUP when one of them ended the run */
 };
 
 enum validation_status {

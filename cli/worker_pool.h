@@ -14,8 +14,8 @@ struct worker_pool {
     void *progress_context;
 };
 
-/* Runs all tasks and fills `results`, one each. Returns 0, or SIGINT or SIGTERM when that signal ended it: all children
- * are then gone, and results that had come are there (worker_result_is_there). */
+/* Runs all tasks and fills `results`, one each. Returns 0, or SIGINT, SIGTERM or SIGHUP when that signal ended it: all
+ * children are then gone, and results that had come are there (worker_result_is_there). */
 int worker_pool_run(const struct worker_pool *pool, struct worker_result *results);
 
 #endif

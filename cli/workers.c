@@ -5,8 +5,9 @@
  * not kept from a worker that has nothing to do. Results of one worker come in the order of its tasks, so the first
  * task that it holds is the one that it is at.
  *
- * The parent only waits: for bytes from a worker, for the end of its socket, or for SIGINT and SIGTERM, which it takes
- * through a descriptor, so that no signal handler and no global state is needed. A worker whose parent dies is killed.
+ * The parent only waits: for bytes from a worker, for the end of its socket, or for SIGINT, SIGTERM and SIGHUP (a
+ * terminal that is closed), which it takes through a descriptor, so that no signal handler and no global state is
+ * needed. A worker whose parent dies is killed.
  */
 #include "cli/workers.h"
 
@@ -120,10 +121,23 @@ static bool do_task(const struct workers_settings *settings, size_t task, int fd
     return fine;
 }
 
+/* Those that end a run. Under nohup a terminal that is closed does not; shells that start something behind them let it
+ * ignore SIGINT too, but who sends one to this process means it. */
+static void ending_signals(sigset_t *ending)
+{
+    struct sigaction hangup;
+    sigemptyset(ending);
+    sigaddset(ending, SIGINT);
+    sigaddset(ending, SIGTERM);
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+        sigaddset(ending, SIGHUP);
+}
+
 static _Noreturn void be_worker(const struct workers *workers, int fd)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGINT, SIG_IGN); /* typed at a terminal, it reaches the parent too, which ends its workers itself */
+    signal(SIGINT, SIG_IGN); /* from a terminal, they reach the parent too, which ends its workers itself */
+    signal(SIGHUP, SIG_IGN);
     sigprocmask(SIG_SETMASK, &workers->signals_before, NULL);
     uint64_t task;
     bool fine = true;
@@ -377,9 +391,7 @@ struct workers *workers_create(const struct workers_settings *settings)
     workers->workers = memory_zeroed(settings->jobs, sizeof *workers->workers);
     workers->polled = memory_zeroed((size_t)settings->jobs + 1, sizeof *workers->polled);
     sigset_t ending;
-    sigemptyset(&ending);
-    sigaddset(&ending, SIGINT);
-    sigaddset(&ending, SIGTERM);
+    ending_signals(&ending);
     sigprocmask(SIG_BLOCK, &ending, &workers->signals_before);
     workers->signal_fd = signalfd(-1, &ending, SFD_CLOEXEC);
     return workers;

@@ -4,7 +4,8 @@
  * order in which they are done. A worker that dies takes nothing along: what it held is given to others. The task that
  * it was at is tried once more; if that ends another worker too, the death is its result.
  *
- * While there are workers, SIGINT and SIGTERM are taken by worker_wait(), and nobody else needs a handler.
+ * While there are workers, SIGINT, SIGTERM and SIGHUP (unless it is ignored) are taken by workers_wait(), and
+ * nobody else needs a handler.
  */
 #ifndef CPSIM_CLI_WORKERS_H
 #define CPSIM_CLI_WORKERS_H
@@ -52,8 +53,8 @@ void workers_add(struct workers *workers, size_t task);
 /* Tasks that were added and not taken yet. */
 size_t workers_pending(const struct workers *workers);
 
-/* Waits for the next thing to happen, at most so many milliseconds (-1: any number); calls `take`. Returns SIGINT or
- * SIGTERM when that has arrived, else 0. */
+/* Waits for the next thing to happen, at most so many milliseconds (-1: any number); calls `take`. Returns SIGINT,
+ * SIGTERM or SIGHUP when that has arrived, else 0. */
 int workers_wait(struct workers *workers, int milliseconds);
 
 #endif

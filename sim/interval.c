@@ -1,27 +1,117 @@
-/* interval.c - the same simulation with one constant after the other at the fast, and at the slow end of its spread. */
+/* interval.c - the same simulation with one constant after the other at the fast, and at the slow end of its spread.
+ *
+ * Where the programs' order is all that the engine goes by (critical_path.h), that order and the plan are made once,
+ * and only the seconds that a constant multiplies are made anew.
+ */
 #include "sim/interval.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* The step's seconds with the constants `moved` at `end`. */
-static bool run_at(const struct simulation *simulation, enum cost_end end, uint32_t moved, double *seconds,
-                   struct diagnostics *diag)
+#include "models/base/memory.h"
+#include "sim/critical_path.h"
+
+#include "sim/fold.h"
+#include "sim/plan.h"
+
+/* Runs of one simulation. */
+struct runs {
+    struct simulation simulation; /* its execution serves the critical path alone */
+    struct cost cost;
+    struct plan plan; /* in the middle */
+    bool by_path;
+    struct critical_path path;
+    double *ends, **seconds; /* by path: room for those of its steps, and for moved ones of the plan */
+};
+
+static bool runs_init(struct runs *runs, const struct simulation *simulation, struct diagnostics *diag)
 {
-    struct cost cost = *simulation->cost;
-    cost.end = end;
-    cost.moved = moved;
-    struct execution *execution = execution_of(simulation->ensemble);
+    const struct ensemble *ensemble = simulation->ensemble;
+    *runs = (struct runs){.simulation = *simulation, .cost = *simulation->cost};
+    runs->cost.end = COST_MIDDLE;
+    runs->simulation.cost = &runs->cost;
+    runs->simulation.progress = NULL;
+    runs->simulation.execution = execution_of(ensemble);
+    if (!plan_init(&runs->plan, &runs->simulation, diag)) {
+        execution_destroy(runs->simulation.execution);
+        return false;
+    }
+    /* When the host has issued what follows from all seconds: too seldom a case to spare. */
+    runs->by_path = critical_path_applies(&runs->plan) && !runs->plan.issues;
+    if (!runs->by_path)
+        return true;
+    critical_path_init(&runs->path, runs->simulation.execution);
+    runs->ends = memory_zeroed(runs->path.n_steps, sizeof *runs->ends);
+    runs->seconds = memory_zeroed(ensemble->n_shapes, sizeof *runs->seconds);
+    for (uint32_t s = 0; s < ensemble->n_shapes; s++)
+        runs->seconds[s] = memory_zeroed(ensemble->shapes[s].program->n_ops, sizeof *runs->seconds[s]);
+    return true;
+}
+
+static void runs_fini(struct runs *runs)
+{
+    for (uint32_t s = 0; runs->by_path && s < runs->simulation.ensemble->n_shapes; s++)
+        free(runs->seconds[s]);
+    free(runs->seconds);
+    free(runs->ends);
+    critical_path_fini(&runs->path);
+    plan_fini(&runs->plan);
+    execution_destroy(runs->simulation.execution);
+}
+
+/* The times of all steps with the costs as they are now. */
+static void fill_in(struct runs *runs)
+{
+    const struct ensemble *ensemble = runs->simulation.ensemble;
+    for (uint32_t s = 0; s < ensemble->n_shapes; s++) {
+        const struct program *program = ensemble->shapes[s].program;
+        for (uint32_t i = 0; i < program->n_ops; i++)
+            if (!op_is_message(&program->ops[i]))
+                runs->seconds[s][i] =
+                    cost_op_moved_seconds(&runs->cost, program, &program->ops[i], runs->plan.seconds[s][i]);
+    }
+    for (uint32_t i = 0; i < runs->path.n_steps; i++) {
+        struct critical_step *step = &runs->path.steps[i];
+        if (!step->counts)
+            continue;
+        const struct op *op = plan_op(&runs->plan, step->activity);
+        if (op_is_message(op)) {
+            const struct path *path = plan_path(&runs->plan, step->activity);
+            double factor = cost_message_factor(&runs->cost, &path->cost);
+            step->delay = factor * path->cost.delay_seconds;
+            step->seconds = factor * (double)op->bytes / path->cost.bytes_per_s;
+        } else {
+            uint32_t instance = step->activity.instance;
+            step->seconds = runs->seconds[ensemble->instances[instance].shape][step->activity.op] /
+                            plan_speed(&runs->plan, instance);
+        }
+    }
+}
+
+static bool run_anew(struct runs *runs, double *seconds, struct diagnostics *diag)
+{
+    struct simulation simulation = runs->simulation;
     struct timeline timeline;
-    timeline_of(&timeline, simulation->ensemble);
-    struct simulation at = *simulation;
-    at.execution = execution;
-    at.cost = &cost;
-    at.progress = NULL;
-    bool good = engine_analytic.run(&at, &timeline, diag);
+    simulation.execution = execution_of(simulation.ensemble);
+    timeline_of(&timeline, simulation.ensemble);
+    bool good = engine_analytic.run(&simulation, &timeline, diag);
     *seconds = timeline.phase_end[PHASE_COUNT - 1];
     timeline_fini(&timeline);
-    execution_destroy(execution);
+    execution_destroy(simulation.execution);
     return good;
+}
+
+/* The step's seconds with the constant `moved` at `end`. */
+static bool run_at(struct runs *runs, enum cost_end end, uint32_t moved, double *seconds, struct diagnostics *diag)
+{
+    runs->cost.end = end;
+    runs->cost.moved = 1U << moved;
+    if (!runs->by_path)
+        return run_anew(runs, seconds, diag);
+    fill_in(runs);
+    *seconds = critical_path_seconds(&runs->path, runs->ends);
+    return true;
 }
 
 static bool has_spread(const struct cost *cost)
@@ -32,22 +122,17 @@ static bool has_spread(const struct cost *cost)
     return false;
 }
 
-bool interval_of(const struct simulation *simulation, double seconds, struct interval_seconds *interval,
-                 struct diagnostics *diag)
+static bool measure_runs(struct runs *runs, double seconds, struct interval_seconds *interval, struct diagnostics *diag)
 {
-    const struct cost *cost = simulation->cost;
-    *interval = (struct interval_seconds){0, 0};
-    if (!has_spread(cost))
-        return true;
     double middle, below = 0, above = 0; /* squares */
-    if (!run_at(simulation, COST_MIDDLE, 0, &middle, diag))
+    if (!run_at(runs, COST_MIDDLE, 0, &middle, diag))
         return false;
-    for (uint32_t constant = 0; constant < cost_constants(cost) && middle > 0; constant++) {
+    for (uint32_t constant = 0; constant < cost_constants(&runs->cost) && middle > 0; constant++) {
         double fast = middle, slow;
-        if (!(cost_spread(cost, constant) > 0))
+        if (!(cost_spread(&runs->cost, constant) > 0))
             continue;
-        if (!run_at(simulation, COST_SLOW, 1U << constant, &slow, diag) ||
-            (slow != middle && !run_at(simulation, COST_FAST, 1U << constant, &fast, diag)))
+        if (!run_at(runs, COST_SLOW, constant, &slow, diag) ||
+            (slow != middle && !run_at(runs, COST_FAST, constant, &fast, diag)))
             return false;
         below += pow(fast / middle - 1, 2);
         above += pow(slow / middle - 1, 2);
@@ -55,4 +140,43 @@ bool interval_of(const struct simulation *simulation, double seconds, struct int
     if (middle > 0)
         *interval = (struct interval_seconds){seconds * fmax(0, 1 - sqrt(below)), seconds * (1 + sqrt(above))};
     return true;
+}
+
+static bool measure(const struct simulation *simulation, double seconds, struct interval_seconds *interval,
+                    struct diagnostics *diag)
+{
+    struct runs runs;
+    if (!runs_init(&runs, simulation, diag))
+        return false;
+    bool good = measure_runs(&runs, seconds, interval, diag);
+    runs_fini(&runs);
+    return good;
+}
+
+/* Ranks that behave alike do so whatever constants are: the many runs need not have all of them. */
+static bool measure_folded(const struct simulation *simulation, double seconds, struct interval_seconds *interval,
+                           struct diagnostics *diag)
+{
+    struct plan plan;
+    struct folding folding;
+    if (!plan_init(&plan, simulation, diag))
+        return false;
+    fold_init(&folding, simulation->ensemble, &plan);
+    plan_fini(&plan);
+    struct simulation folded = *simulation;
+    folded.ensemble = &folding.ensemble;
+    folded.folding = &folding;
+    bool good = measure(&folded, seconds, interval, diag);
+    folding_fini(&folding);
+    return good;
+}
+
+bool interval_of(const struct simulation *simulation, double seconds, struct interval_seconds *interval,
+                 struct diagnostics *diag)
+{
+    bool can_fold = !simulation->folding && simulation->cost->topology->ranks_per_device == 1;
+    *interval = (struct interval_seconds){0, 0};
+    if (!has_spread(simulation->cost))
+        return true;
+    return (can_fold ? measure_folded : measure)(simulation, seconds, interval, diag);
 }

@@ -53,17 +53,20 @@ static double computed_seconds(const struct program *program, const double *seco
 static void plan_shapes(struct plan *plan)
 {
     const struct ensemble *ensemble = plan->simulation->ensemble;
-    struct tile_memo memo = {0};
+    struct tile_memo *memo = NULL;
     struct cost cost = *plan->simulation->cost;
-    cost.memo = &memo;
+    if (!cost.memo)
+        cost.memo = memo = memory_zeroed(1, sizeof *memo);
     plan->seconds = memory_zeroed(ensemble->n_shapes, sizeof *plan->seconds);
     plan->issue = memory_zeroed(ensemble->n_shapes, sizeof *plan->issue);
     plan->computed = memory_zeroed(ensemble->n_shapes, sizeof *plan->computed);
     for (uint32_t s = 0; s < ensemble->n_shapes; s++) {
         plan->seconds[s] = plan_program(&cost, ensemble->shapes[s].program);
         plan->issue[s] = plan_issue(&cost, ensemble->shapes[s].program);
+        plan->issues |= plan->issue[s] != NULL;
         plan->computed[s] = computed_seconds(ensemble->shapes[s].program, plan->seconds[s]);
     }
+    free(memo);
 }
 
 /* How fast the GPU of each instance is, if an override says so of any. */
@@ -236,6 +239,8 @@ static void plan_instance(struct plan *plan, uint32_t i, struct lanes_open *open
         diagnostics_fini(&why);
         paths[k].way = self->first_peer + p;
         paths[k].cost = cost_transfer(simulation->cost, &plan->ways[paths[k].way].route, &outlook->kinds[k].transfer);
+        paths[k].factor = cost_message_factor(simulation->cost, &paths[k].cost);
+        paths[k].sms = cost_message_sms(simulation->cost, &paths[k].cost);
         choose_lane(paths, k, ensemble->peers[paths[k].way].instance, open);
     }
     for (uint32_t k = 0; k < outlook->n_kinds; k++)
@@ -308,56 +313,39 @@ void plan_fini(struct plan *plan)
 
 /* ---- what engines ask ---- */
 
-static uint32_t shape_of(const struct plan *plan, struct activity activity)
-{
-    return plan->simulation->ensemble->instances[activity.instance].shape;
-}
-
 static const struct program *program_of(const struct plan *plan, struct activity activity)
 {
     return ensemble_program(plan->simulation->ensemble, activity.instance);
 }
 
-static double speed_of(const struct plan *plan, struct activity activity)
-{
-    return plan->speed ? plan->speed[activity.instance] : 1;
-}
-
-double plan_seconds(const struct plan *plan, struct activity local)
-{
-    return plan->seconds[shape_of(plan, local)][local.op] / speed_of(plan, local);
-}
-
 double plan_fixed_seconds(const struct plan *plan, struct activity local)
 {
     return cost_op_fixed_seconds(plan->simulation->cost, program_of(plan, local), plan_op(plan, local)) /
-           speed_of(plan, local);
+           plan_speed(plan, local.instance);
 }
 
 double plan_fill_seconds(const struct plan *plan, struct activity local)
 {
     return cost_fill_seconds(plan->simulation->cost, program_of(plan, local), plan_op(plan, local)) /
-           speed_of(plan, local);
+           plan_speed(plan, local.instance);
 }
 
-static double issued(const struct plan *plan, struct activity end)
+double plan_issued_at(const struct plan *plan, struct activity end)
 {
-    uint32_t shape = shape_of(plan, end);
+    uint32_t shape = plan->simulation->ensemble->instances[end.instance].shape;
     const double *issue = plan->issue[shape];
     if (!issue)
         return 0;
-    double ahead = plan->computed[shape] / speed_of(plan, end) - issue[program_of(plan, end)->n_ops - 1];
+    double ahead = plan->computed[shape] / plan_speed(plan, end.instance) - issue[program_of(plan, end)->n_ops - 1];
     return fmax(0, issue[end.op] - (cost_synchronizes(plan->simulation->cost) ? 0 : fmax(0, ahead)));
 }
 
 double plan_issued(const struct plan *plan, struct activity activity)
 {
+    if (!plan->issues)
+        return 0;
     if (!op_is_message(plan_op(plan, activity)))
-        return issued(plan, activity);
-    return fmax(issued(plan, activity), issued(plan, execution_receive_of(plan->simulation->execution, activity)));
-}
-
-uint32_t plan_sms(const struct plan *plan, struct activity send)
-{
-    return cost_message_sms(plan->simulation->cost, &plan_path(plan, send)->cost);
+        return plan_issued_at(plan, activity);
+    return fmax(plan_issued_at(plan, activity),
+                plan_issued_at(plan, execution_receive_of(plan->simulation->execution, activity)));
 }

@@ -35,6 +35,8 @@ struct outlook {
 /* What a message takes on its way: [first_path of the instance + kind]. */
 struct path {
     struct transfer_cost cost;
+    double factor;   /* of all its seconds (cost_message_factor) */
+    uint32_t sms;    /* that it holds at each end while it moves */
     uint32_t way;    /* index in ways */
     uint32_t lane;   /* which of the different rates from this instance to that one: 0, 1, ... (platform_xml.h) */
     bool opens_lane; /* it is the first path of that lane */
@@ -46,6 +48,7 @@ struct plan {
     double **seconds; /* [shape][op]: local operations */
     double **issue; /* [shape][op]: when the host has issued it, from the first on; [shape] NULL: it takes no time to */
     double *computed; /* [shape]: all operations of its compute streams together */
+    bool issues;      /* any issue is not NULL */
     struct outlook *outlooks;
     uint32_t n_outlooks;
     uint32_t *outlook_of;  /* [instance] */
@@ -66,9 +69,19 @@ static inline const struct op *plan_op(const struct plan *plan, struct activity 
     return &ensemble_program(plan->simulation->ensemble, activity.instance)->ops[activity.op];
 }
 
+/* How fast the GPU of an instance is: 1, or what an override says. */
+static inline double plan_speed(const struct plan *plan, uint32_t instance)
+{
+    return plan->speed ? plan->speed[instance] : 1;
+}
+
 /* Seconds of a local operation. A GPU of another speed than its profile's (an override's) takes 1 / speed as long for
  * all that it does locally, launches among them; the host's times and the links' are as without. */
-double plan_seconds(const struct plan *plan, struct activity local);
+static inline double plan_seconds(const struct plan *plan, struct activity local)
+{
+    uint32_t shape = plan->simulation->ensemble->instances[local.instance].shape;
+    return plan->seconds[shape][local.op] / plan_speed(plan, local.instance);
+}
 
 /* Those of them that its launch takes: asked for only where two compute streams meet, so not kept. */
 double plan_fixed_seconds(const struct plan *plan, struct activity local);
@@ -82,8 +95,8 @@ double plan_fill_seconds(const struct plan *plan, struct activity local);
  * when an iteration synchronises. */
 double plan_issued(const struct plan *plan, struct activity activity);
 
-/* SMs that a message holds at each end while it moves. */
-uint32_t plan_sms(const struct plan *plan, struct activity send);
+/* The same of a local operation, or of one end of a message. */
+double plan_issued_at(const struct plan *plan, struct activity end);
 
 /* The path of a message, and its way. */
 static inline const struct path *plan_path(const struct plan *plan, struct activity send)

@@ -199,8 +199,7 @@ void platform_xml_write(const struct plan *plan, FILE *stream)
           "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
           "<platform version=\"4.1\">\n"
           "  <zone id=\"cluster\" routing=\"Full\">\n"
-          /* where the processes of the simulation itself live */
-          "    <host id=\"cpsim\" speed=\"1f\"/>\n",
+          "    <host id=\"" HOST_OF_WORKERS "\" speed=\"1f\"/>\n",
           stream);
     write_hosts(plan, stream);
     write_links(plan, stream);

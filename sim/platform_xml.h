@@ -21,6 +21,7 @@
 #include "sim/plan.h"
 
 #define HOST_NAME_SIZE 48
+#define HOST_OF_WORKERS "cpsim" /* where those processes of the simulation live that send nothing */
 
 /* The hosts that messages of `path`, one of instance `from`, leave and reach. */
 void platform_host_names(const struct plan *plan, uint32_t from, const struct path *path,

@@ -21,10 +21,10 @@ static void note(struct recorder *recorder, struct activity activity, struct mom
     recorder->finished++;
 }
 
-static void show_progress(struct recorder *recorder)
+void recorder_show_progress(struct recorder *recorder)
 {
     const struct simulation *simulation = recorder->simulation;
-    if (!simulation->progress || (recorder->finished < recorder->report_at))
+    if (!recorder_has_progress(recorder))
         return;
     simulation->progress(simulation->progress_context, (double)recorder->finished / (double)recorder->operations);
     recorder->report_at = recorder->finished + recorder->operations / 100;
@@ -40,7 +40,6 @@ void recorder_finish(struct recorder *recorder, struct activity activity, struct
     if (execution_program(execution, activity.instance)->ops[activity.op].kind == OP_SEND)
         note(recorder, execution_receive_of(execution, activity), moment);
     execution_finish(execution, activity);
-    show_progress(recorder);
 }
 
 bool recorder_end(struct recorder *recorder, struct diagnostics *diag)

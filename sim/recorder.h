@@ -15,6 +15,13 @@ void recorder_init(struct recorder *recorder, const struct simulation *simulatio
 /* `activity` ran during `moment`: a message's moment is noted for both of its ends. */
 void recorder_finish(struct recorder *recorder, struct activity activity, struct moment moment);
 
+/* Whether there is progress to show; shows it if so. */
+static inline bool recorder_has_progress(const struct recorder *recorder)
+{
+    return recorder->simulation->progress && recorder->finished >= recorder->report_at;
+}
+void recorder_show_progress(struct recorder *recorder);
+
 /* Nothing runs any more. False, with messages, when that is a deadlock. */
 bool recorder_end(struct recorder *recorder, struct diagnostics *diag);
 

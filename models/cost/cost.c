@@ -32,25 +32,31 @@ static bool report_lack(const struct cost *cost, enum kernel_lack lack, const ch
     return topology_complain(cost->topology, *cost->topology->kernel ? "kernel" : "device", diag, "%s", why);
 }
 
-bool cost_init(struct cost *cost, const struct device *device, const struct topology *topology,
-               const struct schedule *schedule, struct diagnostics *diag)
+bool cost_init_kept(struct cost *cost, const struct device *device, const struct topology *topology,
+                    const struct schedule *schedule, struct tile_memo *memo, struct diagnostics *diag)
 {
     const struct experiment *experiment = schedule->experiment;
-    *cost = (struct cost){.device = device, .topology = topology, .schedule = schedule};
+    *cost = (struct cost){.device = device, .topology = topology, .schedule = schedule, .memo = memo};
     const char *kernel = *topology->kernel ? topology->kernel : experiment->implementation.kernel;
     bool good = true;
     for (int pass = 0; pass < (experiment->train ? PASS_COUNT : PASS_BACKWARD); pass++) {
         struct kernel_fit *fit = &cost->fit[pass];
         struct diagnostics why;
         diagnostics_init(&why);
-        if (!kernel_fit_init(fit, device, kernel, (enum attention_pass)pass, experiment->dtype,
-                             experiment->model.head_dim, &why))
+        if (!kernel_fit_init_kept(fit, device, kernel, (enum attention_pass)pass, experiment->dtype,
+                                  experiment->model.head_dim, memo, &why))
             good = report_lack(cost, fit->lack, why.lines[0], diag);
         diagnostics_fini(&why);
         if (fit->lack == LACKS_KERNEL) /* then it is lacking in both passes */
             break;
     }
     return good;
+}
+
+bool cost_init(struct cost *cost, const struct device *device, const struct topology *topology,
+               const struct schedule *schedule, struct diagnostics *diag)
+{
+    return cost_init_kept(cost, device, topology, schedule, NULL, diag);
 }
 
 static enum attention_pass pass_of(const struct op *op)
@@ -170,6 +176,13 @@ double cost_op_seconds(const struct cost *cost, const struct program *program, c
         return cost_end_factor(cost, constant_of(op)) * attention_seconds(cost, program, op) +
                cost_end_factor(cost, CONSTANT_STEPS) * cost_copies_seconds(cost, program, op);
     return cost_end_factor(cost, CONSTANT_STEPS) * cost_step_seconds(cost, program, op);
+}
+
+double cost_op_moved_seconds(const struct cost *cost, const struct program *program, const struct op *op, double middle)
+{
+    if (op_is_attention(op) && cost_copies_kernels(cost, program, op) > 0.0)
+        return cost_op_seconds(cost, program, op); /* of two constants */
+    return cost_end_factor(cost, op_is_attention(op) ? constant_of(op) : CONSTANT_STEPS) * middle;
 }
 
 double cost_op_fixed_seconds(const struct cost *cost, const struct program *program, const struct op *op)

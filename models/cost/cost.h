@@ -36,12 +36,20 @@ struct cost {
 bool cost_init(struct cost *cost, const struct device *device, const struct topology *topology,
                const struct schedule *schedule, struct diagnostics *diag);
 
+/* The same with a memo, which outlives the costs. */
+bool cost_init_kept(struct cost *cost, const struct device *device, const struct topology *topology,
+                    const struct schedule *schedule, struct tile_memo *memo, struct diagnostics *diag);
+
 /* The costs of messages and of everything local but attention, which no kernel of the device is looked up for. */
 void cost_init_transfers(struct cost *cost, const struct device *device, const struct topology *topology,
                          const struct schedule *schedule);
 
 /* Seconds of a local operation of `program`; 0 for a message. */
 double cost_op_seconds(const struct cost *cost, const struct program *program, const struct op *op);
+
+/* The same at the costs' end, from what it is in the middle. */
+double cost_op_moved_seconds(const struct cost *cost, const struct program *program, const struct op *op,
+                             double middle);
 
 /* Seconds of those that its launch takes, whatever its size: what another kernel of the device may hide. */
 double cost_op_fixed_seconds(const struct cost *cost, const struct program *program, const struct op *op);

@@ -223,7 +223,7 @@ double kernel_fit_slots(const struct kernel_fit *fit)
 
 /* Fits a mask's points, with c no less than `least`. */
 static struct kernel_terms fit_points(const struct kernel_fit *fit, const struct rate_point *points, size_t count,
-                                      bool causal, mechanism_set without, double least)
+                                      bool causal, mechanism_set without, double least, struct tile_memo *memo)
 {
     const struct attention_table *table = fit->table;
     struct equation equations[RATE_POINTS_MAX] = {{{0.0}, 0.0}};
@@ -234,7 +234,7 @@ static struct kernel_terms fit_points(const struct kernel_fit *fit, const struct
         double convention_pairs = causal ? seq_len * seq_len / 2.0 : seq_len * seq_len;
         double pairs = causal ? seq_len * (seq_len + 1.0) / 2.0 : seq_len * seq_len;
         double seconds = heads * convention_pairs * fit->flops_per_pair / (points[i].flops_per_s * table->rate_scale);
-        const struct kernel_block block = {heads, seq_len, seq_len, pairs, 1, without, NULL};
+        const struct kernel_block block = {heads, seq_len, seq_len, pairs, 1, without, memo};
         struct work work = work_of(fit, &block, pairs);
         equations[i] = (struct equation){{1.0 / seconds, work.rows / seconds, work.pairs / seconds}, 1.0};
     }
@@ -258,15 +258,15 @@ static double fastest_rate(const struct attention_table *table, const struct rat
 }
 
 /* A pair seen through a mask is as much work as any other, so it is no cheaper, beyond what the rates vary. */
-static struct kernel_fit_masks fit_masks(const struct kernel_fit *fit, mechanism_set without)
+static struct kernel_fit_masks fit_masks(const struct kernel_fit *fit, mechanism_set without, struct tile_memo *memo)
 {
     const struct attention_table *table = fit->table;
     struct kernel_fit_masks masks = {0};
     if (table->n_full)
-        masks.full = fit_points(fit, table->full, table->n_full, false, without, 0.0);
+        masks.full = fit_points(fit, table->full, table->n_full, false, without, 0.0, memo);
     if (table->n_causal)
         masks.causal = fit_points(fit, table->causal, table->n_causal, true, without,
-                                  masks.full.seconds_per_pair / (1.0 + table->spread));
+                                  masks.full.seconds_per_pair / (1.0 + table->spread), memo);
     if (!table->n_full)
         masks.full = masks.causal;
     if (!table->n_causal)
@@ -364,8 +364,9 @@ static enum kernel_lack report_missing(const struct device *device, const char *
     return LACKS_HEAD_DIM;
 }
 
-bool kernel_fit_init(struct kernel_fit *fit, const struct device *device, const char *kernel, enum attention_pass pass,
-                     enum dtype dtype, uint32_t head_dim, struct diagnostics *diag)
+bool kernel_fit_init_kept(struct kernel_fit *fit, const struct device *device, const char *kernel,
+                          enum attention_pass pass, enum dtype dtype, uint32_t head_dim, struct tile_memo *memo,
+                          struct diagnostics *diag)
 {
     if (!*kernel)
         kernel = device->default_kernel;
@@ -384,9 +385,15 @@ bool kernel_fit_init(struct kernel_fit *fit, const struct device *device, const 
     fit->flops_per_pair = (pass == PASS_FORWARD ? 4.0 : 10.0) * head_dim;
     /* The peak is that of 16-bit types, which 8-bit types exceed. */
     set_bounds(fit, dtype == DTYPE_FP8 ? 0.0 : device->peak_flops_per_s);
-    fit->fitted = fit_masks(fit, 0);
-    fit->level = fit_masks(fit, 1U << MECHANISM_WAVES);
+    fit->fitted = fit_masks(fit, 0, memo);
+    fit->level = fit_masks(fit, 1U << MECHANISM_WAVES, memo);
     return true;
+}
+
+bool kernel_fit_init(struct kernel_fit *fit, const struct device *device, const char *kernel, enum attention_pass pass,
+                     enum dtype dtype, uint32_t head_dim, struct diagnostics *diag)
+{
+    return kernel_fit_init_kept(fit, device, kernel, pass, dtype, head_dim, NULL, diag);
 }
 
 /* --- evaluation -----------------------------------------------------------------------------------------------------

@@ -63,6 +63,10 @@ struct kernel_fit {
 /* The fit for `kernel` ("" = the device's default). False with a message naming what there is. */
 bool kernel_fit_init(struct kernel_fit *fit, const struct device *device, const char *kernel, enum attention_pass pass,
                      enum dtype dtype, uint32_t head_dim, struct diagnostics *diag);
+/* The same; what is known of the work of tiles is in `memo`, and kept there. */
+bool kernel_fit_init_kept(struct kernel_fit *fit, const struct device *device, const char *kernel,
+                          enum attention_pass pass, enum dtype dtype, uint32_t head_dim, struct tile_memo *memo,
+                          struct diagnostics *diag);
 
 /* Seconds for `heads` (query heads x batch) of a block of query_rows x key_rows with `pairs` visible pairs a head
  * (0: the whole rectangle is computed). */

@@ -115,6 +115,9 @@ static bool same_schedule(const struct tile_schedule *one, const struct tile_sch
            one->longest_first == other->longest_first && one->descending == other->descending;
 }
 
+/* Entries that are looked at, from memo_entry on. */
+#define TRIED_MAX 8
+
 /* The entry of a schedule: any function of it does, as long as schedules of one run seldom share one. */
 static size_t memo_entry(const struct tile_schedule *schedule)
 {
@@ -126,12 +129,16 @@ double tile_schedule_work_kept(const struct tile_schedule *schedule, struct tile
 {
     if (!memo)
         return tile_schedule_work(schedule);
-    size_t at = memo_entry(schedule);
-    if (!same_schedule(&memo->entries[at].schedule, schedule)) {
-        memo->entries[at].schedule = *schedule;
-        memo->entries[at].work = tile_schedule_work(schedule);
+    size_t first = memo_entry(schedule), at = first;
+    for (int tried = 0; tried < TRIED_MAX && memo->entries[at].schedule.heads > 0.0; tried++) {
+        if (same_schedule(&memo->entries[at].schedule, schedule))
+            return memo->entries[at].work;
+        at = (at + 1) % TILE_MEMO_ENTRIES;
     }
-    return memo->entries[at].work;
+    if (memo->entries[at].schedule.heads > 0.0)
+        at = first;
+    memo->entries[at].schedule = *schedule;
+    return memo->entries[at].work = tile_schedule_work(schedule);
 }
 
 double tile_schedule_rows(const struct tile_schedule *schedule)

@@ -31,7 +31,7 @@ double tile_schedule_work(const struct tile_schedule *schedule);
 
 /* The same, for those who ask for few different schedules many times: what was asked last is kept in `memo`, which
  * starts as zeros. Without one (NULL) nothing is kept. */
-#define TILE_MEMO_ENTRIES 61 /* a prime: see memo_entry */
+#define TILE_MEMO_ENTRIES 4093 /* a prime: see memo_entry */
 struct tile_memo {
     struct {
         struct tile_schedule schedule;

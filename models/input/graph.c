@@ -168,7 +168,8 @@ static bool find_class(struct topology *topology, struct graph_cable *cable, str
     }
     if (topology->n_levels == LEVELS_MAX)
         return ini_document_complain(topology->document, cable->section, entry, diag,
-                                     "one class of links more than %d, expected fewer", LEVELS_MAX);
+                                     "'class' is '%s', one more than %d classes of links, expected one of those before",
+                                     cable->class, LEVELS_MAX);
     struct level *level = &topology->levels[topology->n_levels++];
     *level = (struct level){.kind = LEVEL_GRAPH,
                             .bytes_per_s = cable->bytes_per_s,

@@ -301,7 +301,8 @@ struct ini_document *ini_document_read(const char *path, struct diagnostics *dia
     if (ferror(file))
         diagnostics_at(diag, path, 0, "cannot be read: %s", strerror(errno));
     else if (size > FILE_BYTES_MAX)
-        diagnostics_at(diag, path, 0, "has more than %zu KiB, expected an INI file", FILE_BYTES_MAX / 1024);
+        diagnostics_at(diag, path, 0, "has more than %zu KiB, expected an INI file of at most that",
+                       FILE_BYTES_MAX / 1024);
     else
         document = read_bytes(path, text, size, diag);
     fclose(file);

@@ -23,7 +23,7 @@ static void end_name(const struct topology *topology, uint32_t k, uint64_t set, 
 {
     const struct wiring *w = &topology->wiring[k];
     uint64_t number = set / w->lanes * w->size + member, lane = set % w->lanes;
-    if (k == 0 || (w->lanes == w->member && topology->levels[k].attach == ATTACH_RAIL))
+    if (wiring_ends_are_gpus(topology, k))
         gpu_name(topology, number * w->member + lane, text, size);
     else if (w->lanes == 1)
         snprintf(text, size, "%s %" PRIu64, topology->levels[k - 1].name, number);

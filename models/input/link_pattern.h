@@ -12,6 +12,7 @@ struct link_pattern {
     const struct ini_section *section; /* whose key `link` says... */
     const char *text;                  /* ...this */
     struct diagnostics *diag;
+    uint64_t *sought; /* links whose names were looked at for all patterns so far; counted on */
 };
 
 /* Calls `visit` with each link that is meant; links of GPUs that are not there are passed over. False, with a message,

@@ -145,6 +145,7 @@ struct reading {
     const struct wanted *wanted;
     uint32_t number;
     struct diagnostics *diag;
+    uint64_t *sought;
 };
 
 #define COMPLAIN(reading, key, ...)                                                                                    \
@@ -253,7 +254,8 @@ static bool add_links(struct reading *reading)
                                          .document = reading->document,
                                          .section = reading->section,
                                          .text = reading->wanted->link,
-                                         .diag = reading->diag};
+                                         .diag = reading->diag,
+                                         .sought = reading->sought};
     return link_pattern_each(&pattern, visit_link, reading);
 }
 
@@ -384,10 +386,11 @@ bool overrides_read(struct topology *topology, const struct ini_document *docume
     struct override_set found = {0};
     bool ok = true;
     uint32_t number = 0;
+    uint64_t sought = 0;
     for (size_t i = 0; i < document->n_sections; i++) {
         if (strncmp(document->sections[i].name, "override ", 9) != 0)
             continue;
-        struct reading reading = {topology, &found, document, &document->sections[i], NULL, number++, diag};
+        struct reading reading = {topology, &found, document, &document->sections[i], NULL, number++, diag, &sought};
         ok = read_section(&reading) && ok;
     }
     topology->overrides = found;

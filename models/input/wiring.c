@@ -18,6 +18,12 @@ static int switch_below(const struct topology *topology, uint32_t k)
     return -1;
 }
 
+bool wiring_ends_are_gpus(const struct topology *topology, uint32_t k)
+{
+    return k == 0 ||
+           (topology->wiring[k].lanes == topology->wiring[k].member && topology->levels[k].attach == ATTACH_RAIL);
+}
+
 bool wiring_has_nics(const struct topology *topology, uint32_t k)
 {
     const struct level *level = &topology->levels[k];

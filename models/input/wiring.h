@@ -75,6 +75,9 @@ struct link_place wiring_locate(const struct topology *topology, uint64_t link);
 double wiring_bytes_per_s(const struct level *level, uint64_t cable);
 double wiring_latency_seconds(const struct level *level, uint64_t cable);
 
+/* Whether links of level k are called by the GPUs at their ends: there is one port or cable end to each GPU. */
+bool wiring_ends_are_gpus(const struct topology *topology, uint32_t k);
+
 /* Whether level k is a switch that GPUs reach by NICs of their own: of rail attachment, its ports on the GPUs. */
 bool wiring_has_nics(const struct topology *topology, uint32_t k);
 

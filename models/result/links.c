@@ -53,34 +53,119 @@ struct message {
     uint32_t instance, op;
 };
 
-static int compare_messages(const void *left, const void *right)
+static bool is_before(const struct message *a, const struct message *b)
 {
-    const struct message *a = left, *b = right;
-    if (a->move != b->move)
-        return a->move < b->move ? -1 : 1;
-    if (a->instance != b->instance)
-        return a->instance < b->instance ? -1 : 1;
-    return (a->op > b->op) - (a->op < b->op);
+    if (a->move < b->move || a->move > b->move)
+        return a->move < b->move;
+    return a->instance < b->instance || (a->instance == b->instance && a->op < b->op);
 }
 
-/* All sends of all instances, sorted by the moment at which they began to move. */
-static struct message *sorted_messages(const struct tracing *tracing, size_t *count)
+/* All sends of all instances in the order in which they began to move: each instance's own, nearly in order as they
+ * are, are merged by a heap of their firsts. */
+struct message_order {
+    const struct tracing *tracing;
+    uint32_t *sends;      /* operations, instance by instance, each in order */
+    size_t *next, *end;   /* [instance]: those of its sends that have not been taken */
+    struct message *heap; /* no message is before its parent, heap[(i - 1) / 2] */
+    uint32_t n_heap;
+};
+
+static struct message message_at(const struct message_order *order, uint32_t instance, size_t at)
 {
-    struct message *messages = NULL;
-    size_t n = 0, capacity = 0;
-    for (uint32_t instance = 0; instance < tracing->ensemble->n_instances; instance++) {
-        const struct program *program = ensemble_program(tracing->ensemble, instance);
-        for (uint32_t i = 0; i < program->n_ops; i++) {
-            if (program->ops[i].kind != OP_SEND)
-                continue;
-            memory_grow(messages, n, capacity);
-            messages[n++] = (struct message){tracing->input->timeline->moments[instance][i].move, instance, i};
-        }
+    uint32_t op = order->sends[at];
+    return (struct message){order->tracing->input->timeline->moments[instance][op].move, instance, op};
+}
+
+static int compare_messages(const void *left, const void *right)
+{
+    return is_before(left, right) ? -1 : is_before(right, left);
+}
+
+/* Those of one instance, in program order nearly as they shall be. */
+static void add_sends(struct message_order *order, uint32_t instance, struct message *room)
+{
+    const struct program *program = ensemble_program(order->tracing->ensemble, instance);
+    const struct moment *moments = order->tracing->input->timeline->moments[instance];
+    size_t n = 0;
+    bool sorted = true;
+    for (uint32_t op = 0; op < program->n_ops; op++) {
+        if (program->ops[op].kind != OP_SEND)
+            continue;
+        room[n] = (struct message){moments[op].move, instance, op};
+        sorted = sorted && (n == 0 || !is_before(&room[n], &room[n - 1]));
+        n++;
     }
-    if (n)
-        qsort(messages, n, sizeof *messages, compare_messages);
-    *count = n;
-    return messages;
+    if (!sorted)
+        qsort(room, n, sizeof *room, compare_messages);
+    for (size_t i = 0; i < n; i++)
+        order->sends[order->end[instance]++] = room[i].op;
+}
+
+static void sift_down(struct message_order *order, uint32_t i, struct message message)
+{
+    for (uint32_t child; (child = 2 * i + 1) < order->n_heap; i = child) {
+        if (child + 1 < order->n_heap && is_before(&order->heap[child + 1], &order->heap[child]))
+            child++;
+        if (!is_before(&order->heap[child], &message))
+            break;
+        order->heap[i] = order->heap[child];
+    }
+    order->heap[i] = message;
+}
+
+static size_t count_sends(const struct ensemble *ensemble, uint32_t instance)
+{
+    const struct messages *messages = &ensemble_shape(ensemble, instance)->messages;
+    return messages->first[messages_list(messages, OP_RECEIVE, 0, (enum stream)0)];
+}
+
+static void message_order_init(struct message_order *order, const struct tracing *tracing)
+{
+    const struct ensemble *ensemble = tracing->ensemble;
+    size_t n = 0, most = 0;
+    for (uint32_t i = 0; i < ensemble->n_instances; i++) {
+        size_t own = count_sends(ensemble, i);
+        n += own;
+        most = own > most ? own : most;
+    }
+    *order = (struct message_order){.tracing = tracing,
+                                    .sends = memory_zeroed(n, sizeof *order->sends),
+                                    .next = memory_zeroed(ensemble->n_instances, sizeof *order->next),
+                                    .end = memory_zeroed(ensemble->n_instances, sizeof *order->end),
+                                    .heap = memory_zeroed(ensemble->n_instances, sizeof *order->heap)};
+    struct message *room = memory_zeroed(most, sizeof *room);
+    size_t at = 0;
+    for (uint32_t i = 0; i < ensemble->n_instances; i++) {
+        order->next[i] = order->end[i] = at;
+        add_sends(order, i, room);
+        at = order->end[i];
+        if (order->next[i] < at)
+            order->heap[order->n_heap++] = message_at(order, i, order->next[i]++);
+    }
+    for (uint32_t i = order->n_heap / 2; i-- > 0;)
+        sift_down(order, i, order->heap[i]);
+    free(room);
+}
+
+static bool message_order_next(struct message_order *order, struct message *message)
+{
+    if (order->n_heap == 0)
+        return false;
+    *message = order->heap[0];
+    uint32_t i = message->instance;
+    if (order->next[i] < order->end[i])
+        sift_down(order, 0, message_at(order, i, order->next[i]++));
+    else if (--order->n_heap > 0)
+        sift_down(order, 0, order->heap[order->n_heap]);
+    return true;
+}
+
+static void message_order_fini(struct message_order *order)
+{
+    free(order->sends);
+    free(order->next);
+    free(order->end);
+    free(order->heap);
 }
 
 static struct link_load *load_of(struct link_load **loads, uint64_t link)
@@ -163,28 +248,28 @@ static bool check_message(const struct tracing *tracing, const struct message *m
 static bool load_links(struct tracing *tracing, double *byte_hops, struct diagnostics *diag)
 {
     const struct ensemble *ensemble = tracing->ensemble;
-    size_t n_messages;
-    struct message *messages = sorted_messages(tracing, &n_messages);
+    struct message_order order;
+    struct message message;
     struct route route;
+    message_order_init(&order, tracing);
     route_init(&route);
     bool good = true;
-    for (size_t m = 0; m < n_messages && good; m++) {
-        uint32_t instance = messages[m].instance;
+    while (good && message_order_next(&order, &message)) {
+        uint32_t instance = message.instance;
         const struct shape *shape = ensemble_shape(ensemble, instance);
-        const struct op *op = &shape->program->ops[messages[m].op];
-        struct traced_way *way = trace_way(tracing, instance, shape->messages.peer_of[messages[m].op], &route, diag);
-        good = way && check_message(tracing, &messages[m], way->bytes_per_s, diag);
+        const struct op *op = &shape->program->ops[message.op];
+        struct traced_way *way = trace_way(tracing, instance, shape->messages.peer_of[message.op], &route, diag);
+        good = way && check_message(tracing, &message, way->bytes_per_s, diag);
         for (size_t hop = 0; good && hop < way->count; hop++) {
             const struct crossing *crossing = &tracing->crossed[way->first + hop];
-            carry(crossing->load, op->bytes, crossing->weight,
-                  tracing->input->timeline->moments[instance][messages[m].op]);
+            carry(crossing->load, op->bytes, crossing->weight, tracing->input->timeline->moments[instance][message.op]);
             *byte_hops += (double)op->bytes * crossing->weight;
         }
         if (good)
             way->bytes += op->bytes;
     }
     route_fini(&route);
-    free(messages);
+    message_order_fini(&order);
     return good;
 }
 

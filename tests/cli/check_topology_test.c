@@ -200,6 +200,20 @@ static void every_cable_of_an_unfolded_cluster_is_drawn_once(void **state)
     outcome_fini(&outcome);
 }
 
+static void what_is_not_there_is_not_drawn(void **state)
+{
+    (void)state;
+    struct outcome outcome =
+        shell("printf '[cluster]\\ndevice = toy\\n[level node]\\nsize = 4\\nkind = switch\\nbandwidth = 450 GB/s\\n"
+              "latency = 1 us\\n[level pod]\\nsize = 3\\nsizes = 2, 3\\nkind = switch\\nbandwidth = 50 GB/s\\n"
+              "latency = 1 us\\n[level site]\\nsize = 2\\nkind = switch\\nattach = switch\\nbandwidth = 50 GB/s\\n"
+              "latency = 1 us\\n' >$DIR/short.ini; $CPSIM --check $DIR/short.ini --plot x.png --script -");
+    assert_int_equal(count_of(outcome.out, "'node switch'"), 5);
+    assert_null(strstr(outcome.out, "'node 2'"));
+    assert_non_null(strstr(outcome.out, "'node 3'"));
+    outcome_fini(&outcome);
+}
+
 static void every_shipped_cluster_can_be_drawn(void **state)
 {
     (void)state;
@@ -230,6 +244,7 @@ int main(void)
         cmocka_unit_test(malformed_paths_are_refused),
         cmocka_unit_test(drawings_are_golden),
         cmocka_unit_test(every_cable_of_an_unfolded_cluster_is_drawn_once),
+        cmocka_unit_test(what_is_not_there_is_not_drawn),
         cmocka_unit_test(every_shipped_cluster_can_be_drawn),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

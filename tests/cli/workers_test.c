@@ -181,8 +181,29 @@ static void a_signal_is_told_and_workers_end_with_their_owner(void **state)
     assert_int_equal(workers_wait(workers, 1), 0);
     kill(getpid(), SIGTERM);
     assert_int_equal(workers_wait(workers, -1), SIGTERM);
+    kill(getpid(), SIGHUP);
+    assert_int_equal(workers_wait(workers, -1), SIGHUP);
     workers_destroy(workers);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    bench_fini(&bench);
+}
+
+static void what_the_caller_ignores_does_not_end_it(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 1);
+    signal(SIGHUP, SIG_IGN);
+    const struct workers_settings settings = {
+        .jobs = 1, .work = sleep_for_ever, .context = &bench, .take = take, .taker = &bench};
+    struct workers *workers = workers_create(&settings);
+    workers_add(workers, 0);
+    kill(getpid(), SIGHUP);
+    assert_int_equal(workers_wait(workers, 1), 0);
+    kill(getpid(), SIGINT);
+    assert_int_equal(workers_wait(workers, -1), SIGINT);
+    workers_destroy(workers);
+    signal(SIGHUP, SIG_DFL);
     bench_fini(&bench);
 }
 
@@ -193,6 +214,7 @@ int main(void)
         cmocka_unit_test(a_worker_that_dies_takes_nothing_along),
         cmocka_unit_test(a_task_that_ends_two_workers_has_failed_and_no_other),
         cmocka_unit_test(a_signal_is_told_and_workers_end_with_their_owner),
+        cmocka_unit_test(what_the_caller_ignores_does_not_end_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -212,7 +212,8 @@ static void what_is_no_graph_is_refused(void **state)
     for (int i = 0; i < 9; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "[link gpu%d gpu%d]\n" RATE "class = c%d\n", i, i + 1,
                  i);
-    assert_refused_text(text, "t.ini:38: one class of links more than 8, expected fewer");
+    assert_refused_text(text,
+                        "t.ini:38: 'class' is 'c8', one more than 8 classes of links, expected one of those before");
 }
 
 static void collect(void *context, const char *section, const char *key, const char *value)

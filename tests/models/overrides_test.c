@@ -9,7 +9,11 @@
 
 #include <fnmatch.h>
 #include <math.h>
+#include <stdlib.h>
 
+#include "models/base/memory.h"
+#include "models/input/ini_document.h"
+#include "models/input/link_pattern.h"
 #include "tests/models/routes.h"
 
 #define TWO_NODES                                                                                                      \
@@ -174,6 +178,49 @@ static void what_overrides_cannot_say_is_refused(void **state)
         "t.ini:9: the name is sought among 268419072 links, expected at most 16777216");
 }
 
+/* Names that begin with a level and a GPU are sought among its links alone. */
+static void hundreds_of_names_are_found_in_a_large_cluster(void **state)
+{
+    (void)state;
+    static const char cluster[] =
+        CLUSTER "[level node]\nsize = 8\nkind = switch\n" RATE "[level leaf]\nsize = 16384\nkind = switch\n" RATE;
+    enum { NAMES = 500 };
+    char *text = memory_zeroed(sizeof cluster + (size_t)NAMES * 80, 1);
+    strcpy(text, cluster);
+    for (int i = 0; i < NAMES; i++)
+        snprintf(text + strlen(text), 80, "[override o%d]\nlink = leaf: gpu %d *\nfactor = 0.5\n", i, 257 * i + 3);
+    struct topology t;
+    read_topology(&t, text);
+    assert_int_equal(t.overrides.n_links, 2 * NAMES);
+    topology_fini(&t);
+    free(text);
+}
+
+static bool visit_none(void *context, uint64_t link)
+{
+    (void)context;
+    fail_msg("link %d was visited", (int)link);
+    return false;
+}
+
+static void other_names_are_not_sought_without_end(void **state)
+{
+    (void)state;
+    struct topology t;
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    read_topology(&t, TWO_NODES OVERRIDE("a", "link = *3 up\nfactor = 0.5\n"));
+    const struct ini_section *section = &t.document->sections[t.document->n_sections - 1];
+    uint64_t sought = (UINT64_C(1) << 24) - 16; /* by the names before; the cluster has 32 links */
+    const struct link_pattern pattern = {&t, t.document, section, "*3 up", &diag, &sought};
+    assert_false(link_pattern_each(&pattern, visit_none, NULL));
+    assert_string_equal(diag.lines[0],
+                        "t.ini:14: the names of all overrides are sought among more than 16777216 links, expected "
+                        "names that begin with a level and a GPU or member, such as 'cluster: gpu 3 *'");
+    diagnostics_fini(&diag);
+    topology_fini(&t);
+}
+
 static void a_command_line_adds_overrides(void **state)
 {
     (void)state;
@@ -204,6 +251,8 @@ int main(void)
         cmocka_unit_test(a_latency_holds_for_the_crossing_of_a_switch),
         cmocka_unit_test(gpus_have_speeds),
         cmocka_unit_test(what_overrides_cannot_say_is_refused),
+        cmocka_unit_test(hundreds_of_names_are_found_in_a_large_cluster),
+        cmocka_unit_test(other_names_are_not_sought_without_end),
         cmocka_unit_test(a_command_line_adds_overrides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

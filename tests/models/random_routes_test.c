@@ -12,10 +12,12 @@
 #include <cmocka.h>
 // clang-format on
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "models/input/cables.h"
+#include "models/input/link_pattern.h"
 #include "tests/models/routes.h"
 #include "tests/random_topology.h"
 
@@ -186,6 +188,54 @@ static void check_names(const struct topology *t, struct dice *dice)
     }
 }
 
+struct hits {
+    const struct topology *topology;
+    const char *pattern;
+    uint64_t next, n;
+};
+
+static bool is_meant(const struct hits *hits, uint64_t link)
+{
+    char name[LINK_NAME_SIZE];
+    topology_link_name(hits->topology, link, name, sizeof name);
+    return fnmatch(hits->pattern, name, FNM_NOESCAPE) == 0 && !topology_link(hits->topology, link).absent;
+}
+
+/* The links come in order, and those left out are not meant. */
+static bool hit(void *context, uint64_t link)
+{
+    struct hits *hits = context;
+    for (; hits->next <= link; hits->next++)
+        assert_int_equal(is_meant(hits, hits->next), hits->next == link);
+    hits->n++;
+    return true;
+}
+
+/* A pattern finds all links whose names it fits, wherever they are sought: here by a name, whole or cut short with a *
+ * behind it, also within a number. */
+static void check_patterns(const struct topology *t, struct dice *dice)
+{
+    for (int i = 0; i < 6 && t->n_links > 0 && t->n_links < 5000; i++) {
+        char pattern[LINK_NAME_SIZE];
+        uint64_t one = dice_below(dice, (uint32_t)t->n_links);
+        if (topology_link(t, one).absent)
+            continue;
+        topology_link_name(t, one, pattern, sizeof pattern);
+        size_t length = strlen(pattern), kept = 1 + dice_below(dice, (uint32_t)length);
+        if (dice_chance(dice, 3))
+            kept = length;
+        if (kept < length)
+            strcpy(pattern + kept, "*");
+        uint64_t sought = 0;
+        struct hits hits = {t, pattern, 0, 0};
+        const struct link_pattern wanted = {.topology = t, .text = pattern, .sought = &sought};
+        assert_true(link_pattern_each(&wanted, hit, &hits) && hits.n > 0);
+        for (uint64_t link = hits.next; link < t->n_links; link++)
+            assert_false(is_meant(&hits, link));
+        assert_true(kept < length || hits.n == 1);
+    }
+}
+
 static void routes_are_connected_and_use_no_link_twice(void **state)
 {
     (void)state;
@@ -220,6 +270,7 @@ static void routes_are_connected_and_use_no_link_twice(void **state)
             dragonflies += t.levels[k].kind == LEVEL_DRAGONFLY;
         }
         check_names(&t, &dice);
+        check_patterns(&t, &dice);
         for (int pair = 0; pair < 12 && t.n_gpus > 1 && (t.graph || n_places(&t) <= PLACES_MAX); pair++) {
             uint64_t from = dice_below(&dice, (uint32_t)t.n_gpus), to = dice_below(&dice, (uint32_t)t.n_gpus);
             if (from != to)
