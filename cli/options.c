@@ -106,13 +106,11 @@ static const struct argp_option option_table[] = {
      2},
     {"jobs", OPTION_JOBS, "N", 0,
      "Points of a sweep, rows of a validation, runs of a sensitivity or an explanation to do at once (default: one per "
-     "core; under "
-     "mpirun each process has its share of them); no effect on the result",
+     "core; under mpirun each process has its share of them); no effect on the result",
      2},
     {"points", OPTION_POINTS, "HOW", 0,
      "What a sweep's JSON has of each point: full (default), its whole run; summary, the step and the links without "
-     "the "
-     "ranks, a fiftieth of the size for 64 of them",
+     "the ranks, a seventieth of the size for 64 of them",
      2},
     {"resume", OPTION_RESUME, NULL, 0,
      "Go on with a sweep that was stopped: points that the file of --json has already are not done again", 2},

@@ -3,8 +3,7 @@
 #ifndef CPSIM_CLI_PREDICTION_H
 #define CPSIM_CLI_PREDICTION_H
 
-#include <stdio.h>
-
+#include "cli/question.h"
 #include "models/base/diagnostics.h"
 #include "models/cost/cost.h"
 #include "models/input/device.h"
@@ -16,21 +15,6 @@
 #include "models/schedule/execution.h"
 #include "models/schedule/schedule.h"
 #include "sim/engine.h"
-
-struct question {
-    const char *topology_path, *experiment_path; /* as typed: a path, or the name of a shipped file */
-    const char *const *overrides;                /* "section.key=value" */
-    size_t n_overrides;
-    const struct engine_ops *engine;
-    mechanism_set without;                         /* mechanisms of the cost model that are left out */
-    bool no_fold;                                  /* every rank is simulated */
-    struct diagnostics *lenient;                   /* see schedule_init; NULL: strict */
-    bool spares_interval;                          /* the step's time alone is wanted, not how far it may be off */
-    struct input_cache *cache;                     /* of files that were read (cli/input_cache.h); NULL: all are read */
-    void (*progress)(void *context, double share); /* of the simulation; NULL: not called */
-    void (*phase)(void *context, const char *what); /* begins, where there are so many ranks that each takes a while */
-    void *progress_context;                         /* of both */
-};
 
 /* As many that planning and folding them is worth a word. */
 #define PREDICTION_MANY_RANKS 4096
@@ -104,18 +88,5 @@ uint32_t prediction_instance(const struct prediction *prediction, uint32_t place
 
 /* Frees whatever prepare and run have made, also after they failed. */
 void prediction_fini(struct prediction *prediction);
-
-/* The command that asks `question`, quoted for a shell; `sweeps` are the arguments of --sweep. The caller frees it. */
-char *question_command(const struct question *question, const char *const *sweeps, size_t n_sweeps);
-
-/* The options of a command that leave these mechanisms out: " --without NAME" each. */
-void question_print_without(FILE *stream, mechanism_set without);
-
-/* One word for a shell: as it is, or between single quotes. */
-void question_print_word(FILE *stream, const char *word);
-
-/* The file that a typed name means: the shipped FOLDER/NAME.ini for a bare name. NULL, with a message, if there is
- * none. The caller frees it. */
-char *question_file(const char *folder, const char *name, struct diagnostics *diag);
 
 #endif

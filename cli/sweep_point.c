@@ -192,9 +192,9 @@ static void write_run(const struct sweep *sweep, const struct sweep_point_wish *
     json_t *summary = point_with_run(sweep, point, run_to_json_summary(prediction, false)), *kept = summary;
     if (wish->common)
         kept = point_with_run(sweep, point, run_to_json_summary(prediction, true));
-    if (wish->summary)
+    if (wish->file && wish->summary)
         write_point(summary, draft.body);
-    else
+    else if (wish->file)
         write_full_point(sweep, point, prediction, draft.body);
     end_answer(&draft, wish, kept, notes, stream);
     if (kept != summary)
@@ -228,6 +228,7 @@ void sweep_point_answer(const struct sweep *sweep, const struct question *base, 
     question.lenient = &notes;
     question.progress = NULL;
     question.phase = NULL;
+    question.spares_interval = !wish->file;
     struct prediction prediction;
     enum prediction_status status = prediction_prepare(&prediction, &question, &errors);
     if (status == PREDICTION_DONE)

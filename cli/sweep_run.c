@@ -351,7 +351,11 @@ static void run_init(struct run *run, const struct sweep *sweep, const struct qu
         .base = base,
         .question = *base,
         .settings = settings,
-        .wish = {settings->summary, settings->csv, settings->kept, settings->common},
+        .wish = {.file = settings->json,
+                 .summary = settings->summary,
+                 .row = settings->csv,
+                 .kept = settings->kept,
+                 .common = settings->common},
         .head = sweep_head_text(sweep, base, settings->summary),
         .files = {.json_path = settings->json, .csv_path = settings->csv},
     };

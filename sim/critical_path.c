@@ -31,16 +31,18 @@ bool critical_path_applies(const struct plan *plan)
     return true;
 }
 
-/* Messages that are posted together, and together let go who waits for any of them. */
-struct group_time {
-    double posted, ended; /* posted below 0: not known yet */
+/* The messages that a stream has posted together last: a stream is at one group at a time. */
+struct posting {
+    uint32_t group; /* 0: none yet */
+    double posted;
 };
 
 /* One run. */
 struct run {
     const struct plan *plan;
     struct timeline *timeline;
-    struct group_time *groups; /* [first_group of the instance + group] */
+    struct posting *postings; /* [instance * STREAM_COUNT + stream] */
+    double *group_ended;      /* [first_group of the instance + group]: who waits for one message waits for all */
     size_t *first_group;
 };
 
@@ -54,14 +56,14 @@ static void run_init(struct run *run, const struct plan *plan, struct timeline *
         run->first_group[i] = n;
         n += (size_t)ensemble_program(ensemble, i)->n_groups + 1;
     }
-    run->groups = memory_zeroed(n, sizeof *run->groups);
-    for (size_t g = 0; g < n; g++)
-        run->groups[g].posted = -1;
+    run->group_ended = memory_zeroed(n, sizeof *run->group_ended);
+    run->postings = memory_zeroed((size_t)ensemble->n_instances * STREAM_COUNT, sizeof *run->postings);
 }
 
 static void run_fini(struct run *run)
 {
-    free(run->groups);
+    free(run->group_ended);
+    free(run->postings);
     free(run->first_group);
 }
 
@@ -71,9 +73,9 @@ static void raise(double *value, double to)
         *value = to;
 }
 
-static struct group_time *group_of(const struct run *run, uint32_t instance, const struct op *op)
+static double *group_ended(const struct run *run, uint32_t instance, const struct op *op)
 {
-    return &run->groups[run->first_group[instance] + op->group];
+    return &run->group_ended[run->first_group[instance] + op->group];
 }
 
 /* When all has ended that one operation waits for within its program. */
@@ -87,7 +89,7 @@ static double after_hazards(const struct run *run, uint32_t instance, const stru
         if (!waits[column])
             continue;
         const struct op *before = &shape->program->ops[waits[column] - 1];
-        raise(&ready, before->group ? group_of(run, instance, before)->ended : moments[waits[column] - 1].end);
+        raise(&ready, before->group ? *group_ended(run, instance, before) : moments[waits[column] - 1].end);
     }
     return ready;
 }
@@ -97,18 +99,18 @@ static double group_posted(const struct run *run, uint32_t instance, const struc
 {
     const struct program *program = shape->program;
     const struct op *first = &program->ops[op];
-    struct group_time *group = group_of(run, instance, first);
-    if (group->posted >= 0)
-        return group->posted;
-    group->posted = 0;
+    struct posting *posting = &run->postings[(size_t)instance * STREAM_COUNT + first->stream];
+    if (posting->group == first->group)
+        return posting->posted;
+    *posting = (struct posting){.group = first->group};
     for (uint32_t i = stream_order_waits(&shape->order, op, (enum stream)first->stream); i < program->n_ops; i++) {
         if (program->ops[i].stream != first->stream)
             continue;
         if (program->ops[i].group != first->group)
             break;
-        raise(&group->posted, after_hazards(run, instance, shape, i));
+        raise(&posting->posted, after_hazards(run, instance, shape, i));
     }
-    return group->posted;
+    return posting->posted;
 }
 
 /* When an operation, or the end of a message, may begin for its own program's sake. */
@@ -124,7 +126,7 @@ static void note_end(const struct run *run, struct activity end, struct moment m
     const struct op *op = &ensemble_program(run->plan->simulation->ensemble, end.instance)->ops[end.op];
     run->timeline->moments[end.instance][end.op] = moment;
     if (op->group)
-        raise(&group_of(run, end.instance, op)->ended, moment.end);
+        raise(group_ended(run, end.instance, op), moment.end);
 }
 
 /* The moment of an activity, all that it waits for having been noted. */
@@ -133,7 +135,10 @@ static struct moment moment_of(const struct run *run, struct activity activity, 
     const struct plan *plan = run->plan;
     const struct program *program = ensemble_program(plan->simulation->ensemble, activity.instance);
     enum phase phase = program_phase(program, activity.op);
-    double begin = phase ? run->timeline->phase_end[phase - 1] : 0;
+    uint32_t replica = plan->simulation->ensemble->instances[activity.instance].replica;
+    double phase_end[PHASE_COUNT];
+    timeline_phases(run->timeline, replica, phase_end);
+    double begin = phase ? phase_end[phase - 1] : 0;
     raise(&begin, posted(run, activity));
     raise(&begin, plan_issued_at(plan, activity));
     if (!receive) {

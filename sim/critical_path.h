@@ -37,7 +37,7 @@ struct critical_path {
     uint32_t phase_begin[PHASE_COUNT]; /* steps from there on come after all before it */
 };
 
-/* Of an execution that is fresh; it had better have no deadlock. */
+/* Of an execution that is fresh, of one replica; it had better have no deadlock. */
 void critical_path_init(struct critical_path *path, struct execution *execution);
 void critical_path_fini(struct critical_path *path);
 

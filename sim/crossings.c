@@ -28,7 +28,7 @@ static size_t count_hops(const struct plan *plan)
     size_t count = 0;
     for (size_t w = 0; w < plan->n_ways; w++)
         count += plan->ways[w].route.n_links;
-    return count;
+    return count + plan->simulation->ensemble->n_instances; /* one each to its replica */
 }
 
 /* The way to peer number `place` of an instance, if something is sent there. */
@@ -54,12 +54,30 @@ static void add_way(struct crossings *crossings, struct numbering *labels, uint3
         crossings->hops[(*n_hops)++] = numbering_of(&crossings->links, &route->links[h]);
 }
 
+/* Lets an instance meet the others of its replica. */
+static void meet(struct crossings *crossings, struct numbering *labels, uint32_t instance, size_t *n_hops)
+{
+    uint32_t replica = crossings->ensemble->instances[instance].replica;
+    uint64_t key[] = {0, 0, REPLICA_LINKS}, link = REPLICA_LINKS + replica;
+    crossings->ways[crossings->graph.n_ways++] = (struct way){.from = instance,
+                                                              .to = instance,
+                                                              .from_place = UINT32_MAX,
+                                                              .to_place = UINT32_MAX,
+                                                              .label = numbering_of(labels, key),
+                                                              .first_hop = *n_hops,
+                                                              .n_hops = 1};
+    crossings->link_of_replica[replica] = numbering_of(&crossings->links, &link);
+    crossings->hops[(*n_hops)++] = crossings->link_of_replica[replica];
+}
+
 static void add_ways(struct crossings *crossings)
 {
     const struct ensemble *ensemble = crossings->ensemble;
     size_t peers = crossings->plan->n_ways, n_hops = 0;
-    assert(peers < NO_WAY);
-    crossings->ways = memory_zeroed(peers, sizeof *crossings->ways);
+    assert(peers + ensemble->n_instances < NO_WAY);
+    crossings->ways = memory_zeroed(peers + ensemble->n_instances, sizeof *crossings->ways);
+    if (ensemble->n_replicas > 1)
+        crossings->link_of_replica = memory_zeroed(ensemble->n_replicas, sizeof *crossings->link_of_replica);
     crossings->way_of_peer = memory_zeroed(peers, sizeof *crossings->way_of_peer);
     crossings->hops = memory_zeroed(count_hops(crossings->plan), sizeof *crossings->hops);
     struct numbering labels;
@@ -67,6 +85,8 @@ static void add_ways(struct crossings *crossings)
     for (uint32_t i = 0; i < ensemble->n_instances; i++) {
         for (uint32_t place = 0; place < crossings_peers(ensemble, i); place++)
             add_way(crossings, &labels, i, place, &n_hops);
+        if (crossings->link_of_replica)
+            meet(crossings, &labels, i, &n_hops);
     }
     numbering_fini(&labels);
 }
@@ -78,8 +98,9 @@ static uint32_t label_links(struct crossings *crossings)
     numbering_init(&labels, 2);
     crossings->link_labels = memory_zeroed(crossings->links.count, sizeof *crossings->link_labels);
     for (uint32_t l = 0; l < crossings->links.count; l++) {
-        struct link_info info = topology_link(topology, crossings->links.keys[l]);
-        uint64_t key[] = {numbering_word(info.bytes_per_s), info.level};
+        bool real = crossings_is_real(crossings, l);
+        struct link_info info = real ? topology_link(topology, crossings->links.keys[l]) : (struct link_info){0};
+        uint64_t key[] = {numbering_word(info.bytes_per_s), real ? info.level : REPLICA_LINKS};
         crossings->link_labels[l] = numbering_of(&labels, key);
     }
     numbering_fini(&labels);
@@ -106,5 +127,6 @@ void crossings_fini(struct crossings *crossings)
     free(crossings->ways);
     free(crossings->way_of_peer);
     free(crossings->hops);
+    free(crossings->link_of_replica);
     numbering_fini(&crossings->links);
 }

@@ -135,7 +135,7 @@ static void begin_delay(struct event_loop *loop, struct activity send, double be
     double bytes = (double)plan_op(&loop->plan, send)->bytes;
     event.moment.move = since + path->factor * path->cost.delay_seconds;
     event.moment.end = event.moment.move + path->factor * bytes / path->cost.bytes_per_s;
-    event.moves = loop->transfer || slowdown_counts(&loop->slowdown, path->sms);
+    event.moves = (loop->transfer && !path->solitary) || slowdown_counts(&loop->slowdown, path->sms);
     event.at = event.moves ? event.moment.move : event.moment.end;
     push_new(loop, event);
 }
@@ -265,7 +265,7 @@ static void due_to_move(struct event_loop *loop, uint32_t place)
     event->moves = false;
     event->moment.move = loop->now;
     event->at = event->moment.end;
-    if (loop->transfer)
+    if (loop->transfer && !path->solitary)
         loop->transfer(loop->context, place);
     else
         push(loop, place);

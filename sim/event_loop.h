@@ -2,8 +2,8 @@
  *
  * What a local operation takes is known when it begins, and so is a message's delay; both go into a heap of events,
  * earliest first and first in first out among equals. What an engine adds is how long a message's bytes move: those of
- * a loop that has no `transfer` have their links to themselves, and end by the heap too. Otherwise the engine is told
- * where bytes begin to move, and says when they have arrived.
+ * a loop that has no `transfer` have their links to themselves, and end by the heap too, as do those that meet no other
+ * anyway (path.solitary). Otherwise the engine is told where bytes begin to move, and says when they have arrived.
  *
  * Where transfers slow compute down, an operation that is due may still owe some time and comes back to the heap; a
  * kernel that waits for another one's end, or a message for SMs, is out of it meanwhile.

@@ -21,6 +21,7 @@ static void add_instances(struct folding *folding, const struct ensemble *all, c
                                   .shapes = all->shapes,
                                   .n_shapes = all->n_shapes,
                                   .n_instances = partition->n_node_classes,
+                                  .n_replicas = 1,
                                   .borrows_shapes = true};
     ensemble->instances = memory_zeroed(ensemble->n_instances, sizeof *ensemble->instances);
     uint32_t peers = 0;
@@ -35,6 +36,24 @@ static void add_instances(struct folding *folding, const struct ensemble *all, c
         instance->stands_for += all->instances[i].stands_for;
     }
     ensemble->peers = memory_zeroed(peers, sizeof *ensemble->peers);
+}
+
+/* Replicas whose ranks are alike become one. */
+static void fold_replicas(struct folding *folding, const struct crossings *crossings, const struct partition *partition)
+{
+    struct ensemble *ensemble = &folding->ensemble;
+    if (!crossings->link_of_replica)
+        return;
+    uint32_t *replica_of_class = memory_zeroed(partition->n_link_classes, sizeof *replica_of_class); /* plus 1 */
+    ensemble->n_replicas = 0;
+    for (uint32_t i = 0; i < ensemble->n_instances; i++) {
+        uint32_t link = crossings->link_of_replica[ensemble->instances[i].replica];
+        uint32_t *replica = &replica_of_class[partition->link_class[link]];
+        if (*replica == 0)
+            *replica = ++ensemble->n_replicas;
+        ensemble->instances[i].replica = *replica - 1;
+    }
+    free(replica_of_class);
 }
 
 /* The instance of the ensemble of all ranks that a folded one was made from. */
@@ -66,6 +85,8 @@ static struct link_class *link_classes(const struct crossings *crossings, const 
     struct link_class *classes = memory_zeroed(partition->n_link_classes, sizeof *classes);
     for (uint32_t l = 0; l < crossings->graph.n_links; l++) {
         struct link_class *class = &classes[partition->link_class[l]];
+        if (!crossings_is_real(crossings, l))
+            continue;
         uint64_t link = crossings->links.keys[l];
         if (class->size++ == 0 || link < class->lowest)
             class->lowest = link;
@@ -153,11 +174,11 @@ static int compare_folded_links(const void *a, const void *b)
 static void add_links(struct folding *folding, const struct link_class *classes, uint32_t n_classes)
 {
     folding->links = memory_zeroed(n_classes, sizeof *folding->links);
-    folding->n_links = n_classes;
     for (uint32_t c = 0; c < n_classes; c++)
-        folding->links[c] = (struct folded_link){classes[c].lowest, classes[c].size};
-    if (n_classes)
-        qsort(folding->links, n_classes, sizeof *folding->links, compare_folded_links);
+        if (classes[c].size > 0) /* else it is one of replicas */
+            folding->links[folding->n_links++] = (struct folded_link){classes[c].lowest, classes[c].size};
+    if (folding->n_links)
+        qsort(folding->links, folding->n_links, sizeof *folding->links, compare_folded_links);
 }
 
 void fold_init(struct folding *folding, const struct ensemble *ensemble, const struct plan *plan)
@@ -169,6 +190,7 @@ void fold_init(struct folding *folding, const struct ensemble *ensemble, const s
     struct link_class *classes = link_classes(&crossings, &partition);
     *folding = (struct folding){.whole = ensemble};
     add_instances(folding, ensemble, &partition);
+    fold_replicas(folding, &crossings, &partition);
     add_peers(folding, ensemble, &partition);
     add_hops(folding, &crossings, &partition, classes);
     add_links(folding, classes, partition.n_link_classes);

@@ -12,6 +12,8 @@
  * messages follow from, sim/plan.h), and by their GPU's speed; ways by their latency, bandwidth and level; links by
  * their bandwidth and level. What nothing crosses does not matter.
  *
+ * Ranks of a replica wait for each other between the phases, so they are alike only if their replicas are.
+ *
  * Ranks that share a device are not folded: whose kernel comes first is nothing that classes know of.
  */
 #ifndef CPSIM_SIM_FOLD_H

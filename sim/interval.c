@@ -38,7 +38,7 @@ static bool runs_init(struct runs *runs, const struct simulation *simulation, st
         return false;
     }
     /* When the host has issued what follows from all seconds: too seldom a case to spare. */
-    runs->by_path = critical_path_applies(&runs->plan) && !runs->plan.issues;
+    runs->by_path = critical_path_applies(&runs->plan) && !runs->plan.issues && ensemble->n_replicas == 1;
     if (!runs->by_path)
         return true;
     critical_path_init(&runs->path, runs->simulation.execution);

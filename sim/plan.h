@@ -40,6 +40,7 @@ struct path {
     uint32_t way;    /* index in ways */
     uint32_t lane;   /* which of the different rates from this instance to that one: 0, 1, ... (platform_xml.h) */
     bool opens_lane; /* it is the first path of that lane */
+    bool solitary;   /* its messages meet no other (solitary.h); false until somebody has looked */
 };
 
 struct plan {

@@ -78,14 +78,14 @@ void platform_host_names(const struct plan *plan, uint32_t from, const struct pa
     host_name(receiving_host(plan, from, path), to_name);
 }
 
-/* Calls `visit` for every path that opens a lane. */
+/* Calls `visit` for every path that opens a lane, but for those that SimGrid is not asked about. */
 static void each_lane(const struct plan *plan,
                       void (*visit)(const struct plan *plan, uint32_t from, const struct path *path, void *context),
                       void *context)
 {
     for (uint32_t i = 0; i < plan->simulation->ensemble->n_instances; i++)
         for (size_t p = plan->first_path[i]; p < plan->first_path[i + 1]; p++)
-            if (plan->paths[p].opens_lane)
+            if (plan->paths[p].opens_lane && !plan->paths[p].solitary)
                 visit(plan, i, &plan->paths[p], context);
 }
 

@@ -27,7 +27,7 @@
 void platform_host_names(const struct plan *plan, uint32_t from, const struct path *path,
                          char from_name[HOST_NAME_SIZE], char to_name[HOST_NAME_SIZE]);
 
-/* Writes the platform of all paths, each lane once. */
+/* Writes the platform of all paths that are not solitary, each lane once. */
 void platform_xml_write(const struct plan *plan, FILE *stream);
 
 #endif

@@ -2,6 +2,7 @@
 #include "sim/recorder.h"
 
 #include <assert.h>
+#include <string.h>
 
 void recorder_init(struct recorder *recorder, const struct simulation *simulation, struct timeline *timeline)
 {
@@ -14,8 +15,11 @@ void recorder_init(struct recorder *recorder, const struct simulation *simulatio
 static void note(struct recorder *recorder, struct activity activity, struct moment moment)
 {
     const struct program *program = execution_program(recorder->simulation->execution, activity.instance);
-    double *phase_end = &recorder->timeline->phase_end[program_phase(program, activity.op)];
-    recorder->timeline->moments[activity.instance][activity.op] = moment;
+    struct timeline *timeline = recorder->timeline;
+    uint32_t replica = recorder->simulation->ensemble->instances[activity.instance].replica;
+    double *phases = timeline->replica_end ? timeline->replica_end[replica] : timeline->phase_end;
+    double *phase_end = &phases[program_phase(program, activity.op)];
+    timeline->moments[activity.instance][activity.op] = moment;
     if (*phase_end < moment.end)
         *phase_end = moment.end;
     recorder->finished++;
@@ -42,13 +46,31 @@ void recorder_finish(struct recorder *recorder, struct activity activity, struct
     execution_finish(execution, activity);
 }
 
-bool recorder_end(struct recorder *recorder, struct diagnostics *diag)
+/* An empty phase ends with the one before. */
+static void close_phases(double phase_end[PHASE_COUNT])
 {
-    double *phase_end = recorder->timeline->phase_end;
     for (int p = 1; p < PHASE_COUNT; p++) {
         if (phase_end[p] < phase_end[p - 1])
             phase_end[p] = phase_end[p - 1];
     }
+}
+
+/* The step's phases are those of the replica that ends last. */
+static void end_phases(struct timeline *timeline, uint32_t n_replicas)
+{
+    for (uint32_t r = 0; timeline->replica_end && r < n_replicas; r++) {
+        close_phases(timeline->replica_end[r]);
+        if (timeline->replica_end[r][PHASE_COUNT - 1] <= timeline->phase_end[PHASE_COUNT - 1])
+            continue;
+        memcpy(timeline->phase_end, timeline->replica_end[r], sizeof timeline->phase_end);
+        timeline->last_replica = r;
+    }
+    close_phases(timeline->phase_end);
+}
+
+bool recorder_end(struct recorder *recorder, struct diagnostics *diag)
+{
+    end_phases(recorder->timeline, recorder->simulation->ensemble->n_replicas);
     if (execution_done(recorder->simulation->execution))
         return true;
     execution_explain(recorder->simulation->execution, diag);

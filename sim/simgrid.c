@@ -1,12 +1,12 @@
 /* simgrid.c - the engine that shares links: max-min fair flows in SimGrid. The only file that includes simgrid headers.
  *
- * The event loop (event_loop.h) knows of everything but how long bytes move; SimGrid is asked that alone, and for its
- * clock. A pool of workers (SimGrid actors) does both. At each host that messages leave there are as many as messages
- * ever moved from there at once. A worker offers its message to the mailbox of the receiving host, waits until it has
- * arrived, then lets the loop do all that is due, by whomever: it hands messages that begin to move to workers of their
- * hosts. Before it falls idle it sleeps until the next event if nobody sleeps until then. (Sleepers are a stack: who
- * comes later wakes up earlier.) So SimGrid has to do with messages, and with moments at which anything happens; for
- * ranks in step that is once for all of them.
+ * The event loop (event_loop.h) knows of everything but how long bytes move that share links with others; SimGrid is
+ * asked that alone, and for its clock. A pool of workers (SimGrid actors) does both. At each host that messages leave
+ * there are as many as messages ever moved from there at once. A worker offers its message to the mailbox of the
+ * receiving host, waits until it has arrived, then lets the loop do all that is due, by whomever: it hands messages
+ * that begin to move to workers of their hosts. Before it falls idle it sleeps until the next event if nobody sleeps
+ * until then. (Sleepers are a stack: who comes later wakes up earlier.) So SimGrid has to do with messages, and with
+ * moments at which anything happens; for ranks in step that is once for all of them.
  *
  * Mailboxes, because SimGrid keeps what moves from host to host without (sg_host_sendto) in one list, and walks through
  * it at the end of each. At each host that receives, one more actor offers to receive, some messages in advance.
@@ -35,6 +35,7 @@
 #include "models/base/memory.h"
 #include "sim/event_loop.h"
 #include "sim/platform_xml.h"
+#include "sim/solitary.h"
 
 /* SimGrid's grain of time; it complains about a sleep below it. */
 #define PRECISION_SECONDS 1e-12
@@ -445,6 +446,8 @@ static void find_places(struct session *session)
     place_of(session, HOST_OF_WORKERS);
     for (uint32_t i = 0; i < n_instances; i++) {
         for (size_t p = plan->first_path[i]; p < plan->first_path[i + 1]; p++) {
+            if (plan->paths[p].solitary)
+                continue;
             char from[HOST_NAME_SIZE], to[HOST_NAME_SIZE];
             platform_host_names(plan, i, &plan->paths[p], from, to);
             session->ends[p] = (struct ends){place_of(session, from), place_of(session, to)};
@@ -485,6 +488,7 @@ static bool run(const struct simulation *simulation, struct timeline *timeline, 
     if (!event_loop_init(&session.loop, simulation, timeline, diag))
         return false;
     used = true;
+    solitary_find(&session.loop.plan);
     start_simgrid();
     bool good = load_platform(&session.loop.plan, diag);
     if (good) {

@@ -6,18 +6,62 @@
 
 #include "models/base/memory.h"
 
+static int compare_gpus(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* The GPUs of one instance of a level are next to each other. */
+static uint32_t *count_together(const struct neighbourhood *n, uint32_t level)
+{
+    const struct topology *topology = n->simulation->cost->topology;
+    uint32_t *together = memory_zeroed(n->n_gpus, sizeof *together);
+    for (size_t first = 0, end; first < n->n_gpus; first = end) {
+        for (end = first + 1; end < n->n_gpus; end++)
+            if (topology_level_between(topology, n->gpus[first], n->gpus[end]) > level)
+                break;
+        for (size_t i = first; i < end; i++)
+            together[i] = (uint32_t)(end - first);
+    }
+    return together;
+}
+
+static void find_senders(struct neighbourhood *n)
+{
+    const struct topology *topology = n->simulation->cost->topology;
+    const struct placement *placement = n->simulation->placement;
+    bool fans = false;
+    for (uint32_t k = 0; k < topology->n_levels; k++)
+        fans |= topology->levels[k].fan_bytes_per_s > 0;
+    if (!fans)
+        return;
+    n->n_gpus = (size_t)placement->groups * placement->cp;
+    n->gpus = memory_zeroed(n->n_gpus, sizeof *n->gpus);
+    for (size_t i = 0; i < n->n_gpus; i++)
+        n->gpus[i] = placement_gpu(placement, (uint32_t)(i / placement->cp), (uint32_t)(i % placement->cp));
+    qsort(n->gpus, n->n_gpus, sizeof *n->gpus, compare_gpus);
+    for (uint32_t k = 0; k < topology->n_levels; k++)
+        if (topology->levels[k].fan_bytes_per_s > 0)
+            n->together[k] = count_together(n, k);
+}
+
 void neighbourhood_init(struct neighbourhood *neighbourhood, const struct simulation *simulation)
 {
     const struct ensemble *ensemble = simulation->folding ? simulation->folding->whole : simulation->ensemble;
     *neighbourhood = (struct neighbourhood){.simulation = simulation, .group = UINT32_MAX};
     communicators_init(&neighbourhood->communicators, ensemble);
     neighbourhood->spans = memory_zeroed((size_t)STREAM_COUNT * ensemble->ranks, sizeof *neighbourhood->spans);
+    find_senders(neighbourhood);
 }
 
 void neighbourhood_fini(struct neighbourhood *neighbourhood)
 {
     communicators_fini(&neighbourhood->communicators);
     free(neighbourhood->spans);
+    free(neighbourhood->gpus);
+    for (uint32_t k = 0; k < LEVELS_MAX; k++)
+        free(neighbourhood->together[k]);
     *neighbourhood = (struct neighbourhood){0};
 }
 
@@ -81,13 +125,11 @@ static void put_collective(struct neighbourhood *n, uint32_t rank, const struct 
 
 static uint32_t senders(const struct neighbourhood *n, uint32_t rank, uint32_t level)
 {
-    const struct topology *topology = n->simulation->cost->topology;
-    const struct placement *placement = n->simulation->placement;
-    uint32_t count = 0;
-    for (uint32_t g = 0; topology->levels[level].fan_bytes_per_s > 0 && g < placement->groups; g++)
-        for (uint32_t r = 0; r < placement->cp; r++)
-            count += topology_level_between(topology, gpu_of(n, rank), placement_gpu(placement, g, r)) <= level;
-    return count;
+    if (!n->together[level])
+        return 0;
+    uint64_t gpu = gpu_of(n, rank);
+    const uint64_t *found = bsearch(&gpu, n->gpus, n->n_gpus, sizeof gpu, compare_gpus);
+    return n->together[level][found - n->gpus];
 }
 
 void surroundings_of(struct neighbourhood *n, uint32_t instance, struct surroundings *surroundings)

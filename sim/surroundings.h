@@ -1,10 +1,9 @@
 /* surroundings.h - how far an instance's peers and the members of its communicators are.
  *
  * In levels of the cluster: the outermost that a way to a peer crosses; the outermost within a communicator; and, of a
- * collective, how many members each level joins as seen from the instance; and how many share a fan's pipe (transfers.h).
- * What a message costs follows from its
- * program and from this (transfers.h), so instances of one shape with equal surroundings have equal costs, whichever
- * their GPUs are.
+ * collective, how many members each level joins as seen from the instance; and how many share a fan's pipe
+ * (transfers.h). What a message costs follows from its program and from this (transfers.h), so instances of one shape
+ * with equal surroundings have equal costs, whichever their GPUs are.
  */
 #ifndef CPSIM_SIM_SURROUNDINGS_H
 #define CPSIM_SIM_SURROUNDINGS_H
@@ -25,6 +24,11 @@ struct neighbourhood {
     /* Spans found so far: [stream * ranks + lowest member] for the group asked for last. */
     uint32_t *spans;
     uint32_t group;
+    /* Where a level has a fan_bandwidth: the GPUs in use, ascending, and with each how many of them are in its instance
+     * of the level; NULL for other levels. */
+    uint64_t *gpus;
+    size_t n_gpus;
+    uint32_t *together[LEVELS_MAX];
 };
 
 void neighbourhood_init(struct neighbourhood *neighbourhood, const struct simulation *simulation);
@@ -52,7 +56,8 @@ static inline struct communicator_size surroundings_of_stream(const struct surro
     return (struct communicator_size){at[0], at[1]};
 }
 
-/* GPUs of the instance of a level with a fan_bandwidth that it is in which are in use, all groups'; 0 for other levels. */
+/* GPUs of the instance of a level with a fan_bandwidth that it is in which are in use, all groups'; 0 for other levels.
+ */
 static inline uint32_t surroundings_senders(const struct surroundings *surroundings, uint32_t level)
 {
     return surroundings->numbers[1 + surroundings->n_peers + 2 * STREAM_COUNT + level];

@@ -156,7 +156,8 @@ static bool measure_instance(struct rank_report *rank, uint32_t instance, const 
     const struct instance *self = &execution_ensemble(input->execution)->instances[instance];
     const struct program *program = execution_program(input->execution, instance);
     const struct moment *moments = input->timeline->moments[instance];
-    const double *phase_end = input->timeline->phase_end;
+    double phase_end[PHASE_COUNT];
+    timeline_phases(input->timeline, self->replica, phase_end);
     struct rank_time time;
     rank_time_init(&time, program, &facts->reach, moments, phase_end);
     *rank = facts->counts;

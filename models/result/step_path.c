@@ -312,11 +312,16 @@ static uint32_t rank_at(const struct walk *walk, uint32_t instance)
     return first->group * folding->ensemble.ranks + first->rank;
 }
 
+/* Of the replica that ends last: others do not hold it up. */
 static struct activity last_to_end(const struct walk *walk)
 {
+    const struct path_input *input = walk->input;
+    const struct ensemble *ensemble = input->folding ? &input->folding->ensemble : input->whole;
     struct activity last = {0, PATH_NO_OP};
     double latest = -INFINITY;
-    for (uint32_t i = 0; i < walk->input->timeline->n_instances; i++) {
+    for (uint32_t i = 0; i < input->timeline->n_instances; i++) {
+        if (ensemble->instances[i].replica != input->timeline->last_replica)
+            continue;
         uint32_t instance = rank_at(walk, i);
         const struct program *program = ensemble_program(walk->input->whole, instance);
         const struct moment *moments = walk->input->timeline->moments[i];

@@ -85,12 +85,14 @@ void steps_of(struct step_list *steps, const struct report_input *input)
         uint32_t instance = folding_instance(input->folding, rank);
         struct rank_time time;
         struct stream_reach reach;
+        double phase_end[PHASE_COUNT];
+        timeline_phases(input->timeline, ensemble->instances[instance].replica, phase_end);
         subject.rank = rank;
         subject.program = ensemble_program(ensemble, instance);
         subject.moments = input->timeline->moments[instance];
         subject.time = &time;
         stream_reach_init(&reach, &ensemble_shape(ensemble, instance)->order);
-        rank_time_init(&time, subject.program, &reach, subject.moments, input->timeline->phase_end);
+        rank_time_init(&time, subject.program, &reach, subject.moments, phase_end);
         append_rank(steps, &subject);
         rank_time_fini(&time);
         stream_reach_fini(&reach);

@@ -26,6 +26,8 @@ void timeline_of(struct timeline *timeline, const struct ensemble *ensemble)
     for (uint32_t i = 0; i < ensemble->n_instances; i++)
         ops += ensemble_program(ensemble, i)->n_ops;
     *timeline = (struct timeline){.n_instances = ensemble->n_instances};
+    if (ensemble->n_replicas > 1)
+        timeline->replica_end = memory_zeroed(ensemble->n_replicas, sizeof *timeline->replica_end);
     timeline->moments = memory_zeroed(timeline->n_instances, sizeof *timeline->moments);
     struct moment *moments = memory_zeroed(ops, sizeof *moments);
     for (uint32_t i = 0; i < timeline->n_instances; i++) {
@@ -34,10 +36,18 @@ void timeline_of(struct timeline *timeline, const struct ensemble *ensemble)
     }
 }
 
+void timeline_phases(const struct timeline *timeline, uint32_t replica, double phase_end[PHASE_COUNT])
+{
+    for (int phase = 0; phase < PHASE_COUNT - 1; phase++)
+        phase_end[phase] = timeline->replica_end ? timeline->replica_end[replica][phase] : timeline->phase_end[phase];
+    phase_end[PHASE_COUNT - 1] = timeline->phase_end[PHASE_COUNT - 1];
+}
+
 void timeline_fini(struct timeline *timeline)
 {
     if (timeline->n_instances)
         free(timeline->moments[0]);
     free(timeline->moments);
+    free(timeline->replica_end);
     memset(timeline, 0, sizeof *timeline);
 }

@@ -20,14 +20,18 @@ struct timeline {
     bool unshared;           /* transfers were taken to have their links to themselves: a link may have carried more
                                 than it can */
     struct moment **moments; /* [instance][op] */
-    double
-        phase_end[PHASE_COUNT]; /* when the last instance finished the phase; an empty phase ends with the one before */
+    /* When the phase ended; an empty one ends with that before. Of several replicas: of that which ends last. */
+    double phase_end[PHASE_COUNT];
+    double (*replica_end)[PHASE_COUNT]; /* [replica]; NULL: there is one */
+    uint32_t last_replica;              /* to end; the lowest of several */
 };
 
 /* Room for the operations of `programs`, shared by `groups` groups; all moments zero. */
 void timeline_init(struct timeline *timeline, const struct program *programs, uint32_t n_programs, uint32_t groups);
 /* The same for the instances of an ensemble. */
 void timeline_of(struct timeline *timeline, const struct ensemble *ensemble);
+/* The ends of the phases of a replica: its own, but for the last, which ends with the step. */
+void timeline_phases(const struct timeline *timeline, uint32_t replica, double phase_end[PHASE_COUNT]);
 void timeline_fini(struct timeline *timeline);
 
 #endif

@@ -117,7 +117,8 @@ bool ensemble_init(struct ensemble *ensemble, const struct program *programs, ui
                                   .groups = groups,
                                   .shapes = memory_zeroed(n_programs, sizeof *ensemble->shapes),
                                   .n_shapes = n_programs,
-                                  .n_instances = ranks * groups};
+                                  .n_instances = ranks * groups,
+                                  .n_replicas = 1};
     for (uint32_t s = 0; s < n_programs; s++)
         ensemble->shapes[s].program = &programs[s];
     if (!peers_exist(ensemble, diag)) {
@@ -143,6 +144,26 @@ bool ensemble_init(struct ensemble *ensemble, const struct program *programs, ui
     }
     repeat_for_groups(ensemble, n_peers);
     return true;
+}
+
+static bool has_phases(const struct ensemble *ensemble)
+{
+    bool begun[PHASE_COUNT] = {false};
+    for (uint32_t s = 0; s < ensemble->n_shapes; s++) {
+        const struct program *program = ensemble->shapes[s].program;
+        for (int phase = 0; phase < PHASE_COUNT; phase++)
+            begun[phase] |= program->phase_end[phase] > (phase ? program->phase_end[phase - 1] : 0);
+    }
+    return begun[PHASE_FORWARD] && begun[PHASE_BACKWARD];
+}
+
+void ensemble_set_replicas(struct ensemble *ensemble, uint32_t groups)
+{
+    if (!has_phases(ensemble))
+        return;
+    for (uint32_t i = 0; i < ensemble->n_instances; i++)
+        ensemble->instances[i].replica = ensemble->instances[i].group / groups;
+    ensemble->n_replicas = ensemble->groups / groups;
 }
 
 void ensemble_fini(struct ensemble *ensemble)

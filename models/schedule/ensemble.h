@@ -5,6 +5,10 @@
  * it, possibly turned: rank numbers in it (peers, owners of blocks) mean (number + turn) mod ranks. An instance is a
  * shape with its turn and its peers.
  *
+ * Groups that compute the same layer together (tp) are one *replica*: their ranks meet between the forward and the
+ * backward phase, for the layers around attention join them. Replicas (dp) know nothing of each other before their
+ * gradients are summed, at the end of a step.
+ *
  * Instances are all ranks of all groups, instance = group * ranks + rank; or, in a folded ensemble (sim/fold.h), one
  * for each class of ranks that behave alike, which stands for all of these: peers are then classes too, and a class may
  * be its own peer. Those who execute an ensemble know no difference.
@@ -35,6 +39,7 @@ struct instance {
     uint32_t shape;
     uint32_t group, rank; /* in the layout; folded: of the one rank that the others are like */
     uint32_t turn;
+    uint32_t replica;
     uint32_t stands_for; /* ranks; 1 unless folded */
     uint32_t first_peer; /* its peers in ensemble.peers, in the order of its shape's */
 };
@@ -52,6 +57,7 @@ struct ensemble {
     struct instance *instances;
     uint32_t n_instances;
     struct peer *peers;
+    uint32_t n_replicas; /* 1 where there is one phase only, so that nobody waits for anybody between two */
     bool borrows_shapes;
 };
 
@@ -61,6 +67,9 @@ struct ensemble {
 bool ensemble_init(struct ensemble *ensemble, const struct program *programs, uint32_t n_programs, uint32_t ranks,
                    uint32_t groups, struct diagnostics *diag);
 void ensemble_fini(struct ensemble *ensemble);
+
+/* Every `groups` consecutive groups (a divisor of all) are a replica. Until this is said, all of them are one. */
+void ensemble_set_replicas(struct ensemble *ensemble, uint32_t groups);
 
 static inline const struct shape *ensemble_shape(const struct ensemble *ensemble, uint32_t instance)
 {

@@ -13,16 +13,29 @@ struct state {
     uint64_t *posted; /* a bit per operation */
 };
 
+/* Ranks that begin each phase together. */
+struct replica {
+    uint32_t first, count; /* its instances: members[first], ... */
+    enum phase phase;
+    uint64_t left_in_phase; /* operations of all of them */
+};
+
 struct execution {
     const struct ensemble *ensemble;
     struct ensemble *owned; /* of programs alone; NULL: somebody else's */
     struct state *states;   /* [instance] */
-    enum phase phase;
-    uint64_t left_in_phase; /* operations of all instances */
+    struct replica *replicas;
+    uint32_t *members; /* instances, replica by replica */
+    uint64_t left;     /* operations of all instances */
     uint64_t in_flight;
     struct activity *ready; /* a ring buffer: first in, first out */
     size_t ready_first, ready_count, ready_capacity;
 };
+
+static struct replica *replica_of(const struct execution *e, uint32_t instance)
+{
+    return &e->replicas[e->ensemble->instances[instance].replica];
+}
 
 static void push_ready(struct execution *e, struct activity activity)
 {
@@ -56,7 +69,8 @@ static void start_stream(struct execution *e, uint32_t instance, enum stream str
 {
     const struct shape *shape = ensemble_shape(e->ensemble, instance);
     const uint32_t *ops;
-    uint32_t count = streams_start(&shape->order, &e->states[instance].progress, stream, e->phase, &ops);
+    uint32_t count =
+        streams_start(&shape->order, &e->states[instance].progress, stream, replica_of(e, instance)->phase, &ops);
     for (uint32_t i = 0; i < count; i++) {
         const struct op *op = &shape->program->ops[ops[i]];
         struct activity activity = {.instance = instance, .op = ops[i]};
@@ -67,25 +81,44 @@ static void start_stream(struct execution *e, uint32_t instance, enum stream str
     }
 }
 
-static void start_phase(struct execution *e)
+static void start_phase(struct execution *e, const struct replica *replica)
 {
-    for (uint32_t i = 0; i < e->ensemble->n_instances; i++) {
+    for (uint32_t m = 0; m < replica->count; m++) {
+        uint32_t i = e->members[replica->first + m];
         const struct stream_order *order = &ensemble_shape(e->ensemble, i)->order;
         for (uint32_t s = 0; s < order->n_streams; s++)
             start_stream(e, i, (enum stream)order->streams[s]);
     }
 }
 
-/* Enters the first phase from `phase` on that has operations, if there is one. */
-static void enter_phase(struct execution *e, int phase)
+/* Lets a replica enter the first phase from `phase` on in which it has operations, if there is one. */
+static void enter_phase(struct execution *e, struct replica *replica, int phase)
 {
-    for (; phase < PHASE_COUNT && e->left_in_phase == 0; phase++) {
-        e->phase = (enum phase)phase;
-        for (uint32_t i = 0; i < e->ensemble->n_instances; i++) {
-            const struct program *program = ensemble_program(e->ensemble, i);
-            e->left_in_phase += program->phase_end[phase] - (phase ? program->phase_end[phase - 1] : 0);
+    for (; phase < PHASE_COUNT && replica->left_in_phase == 0; phase++) {
+        replica->phase = (enum phase)phase;
+        for (uint32_t m = 0; m < replica->count; m++) {
+            const struct program *program = ensemble_program(e->ensemble, e->members[replica->first + m]);
+            replica->left_in_phase += program->phase_end[phase] - (phase ? program->phase_end[phase - 1] : 0);
         }
-        start_phase(e);
+        start_phase(e, replica);
+    }
+}
+
+/* Sorts the instances by their replicas; each keeps its place among its own. */
+static void find_replicas(struct execution *e)
+{
+    const struct ensemble *ensemble = e->ensemble;
+    e->replicas = memory_zeroed(ensemble->n_replicas, sizeof *e->replicas);
+    e->members = memory_zeroed(ensemble->n_instances, sizeof *e->members);
+    for (uint32_t i = 0; i < ensemble->n_instances; i++)
+        replica_of(e, i)->count++;
+    for (uint32_t r = 1; r < ensemble->n_replicas; r++)
+        e->replicas[r].first = e->replicas[r - 1].first + e->replicas[r - 1].count;
+    for (uint32_t r = 0; r < ensemble->n_replicas; r++)
+        e->replicas[r].count = 0;
+    for (uint32_t i = 0; i < ensemble->n_instances; i++) {
+        struct replica *replica = replica_of(e, i);
+        e->members[replica->first + replica->count++] = i;
     }
 }
 
@@ -93,7 +126,8 @@ static void finish_op(struct execution *e, struct activity end)
 {
     const struct stream_order *order = &ensemble_shape(e->ensemble, end.instance)->order;
     enum stream stream = (enum stream)order->program->ops[end.op].stream;
-    e->left_in_phase--;
+    e->left--;
+    replica_of(e, end.instance)->left_in_phase--;
     if (!streams_finish(order, &e->states[end.instance].progress, end.op))
         return;
     /* Its own stream first, so that a stream's next operation is ready before others': a fixed order. */
@@ -111,7 +145,11 @@ struct execution *execution_of(const struct ensemble *ensemble)
     for (uint32_t i = 0; i < ensemble->n_instances; i++)
         e->states[i].posted =
             memory_zeroed((size_t)ensemble_program(ensemble, i)->n_ops / 64 + 1, sizeof *e->states[i].posted);
-    enter_phase(e, 0);
+    for (uint32_t i = 0; i < ensemble->n_instances; i++)
+        e->left += ensemble_program(ensemble, i)->n_ops;
+    find_replicas(e);
+    for (uint32_t r = 0; r < ensemble->n_replicas; r++)
+        enter_phase(e, &e->replicas[r], 0);
     return e;
 }
 
@@ -138,6 +176,8 @@ void execution_destroy(struct execution *e)
         ensemble_fini(e->owned);
     free(e->owned);
     free(e->states);
+    free(e->replicas);
+    free(e->members);
     free(e->ready);
     free(e);
 }
@@ -161,8 +201,9 @@ void execution_finish(struct execution *e, struct activity activity)
     finish_op(e, activity);
     if (op->kind == OP_SEND)
         finish_op(e, ensemble_other_end(e->ensemble, activity));
-    if (e->left_in_phase == 0)
-        enter_phase(e, (int)e->phase + 1);
+    struct replica *replica = replica_of(e, activity.instance);
+    if (replica->left_in_phase == 0)
+        enter_phase(e, replica, (int)replica->phase + 1);
 }
 
 uint64_t execution_in_flight(const struct execution *e)
@@ -172,7 +213,7 @@ uint64_t execution_in_flight(const struct execution *e)
 
 bool execution_done(const struct execution *e)
 {
-    return e->left_in_phase == 0;
+    return e->left == 0;
 }
 
 #define EXPLAINED_MAX 8
@@ -219,15 +260,22 @@ void execution_explain(const struct execution *e, struct diagnostics *diag)
         for (int s = 0; s < STREAM_COUNT; s++) {
             const uint32_t *ops;
             if (!streams_head(order, &e->states[i].progress, (enum stream)s, &ops) ||
-                *ops >= order->program->phase_end[e->phase])
+                *ops >= order->program->phase_end[replica_of(e, i)->phase])
                 continue;
             if (stuck++ < EXPLAINED_MAX)
                 explain_stream(e, i, (enum stream)s, diag);
         }
     }
+    enum phase phase = PHASE_FORWARD;
+    uint64_t undone = 0;
+    for (uint32_t r = 0; r < e->ensemble->n_replicas; r++) {
+        if (e->replicas[r].left_in_phase > 0 && undone == 0)
+            phase = e->replicas[r].phase;
+        undone += e->replicas[r].left_in_phase;
+    }
     diagnostics_add(diag,
                     "deadlock in the %s phase: %" PRIu64 " streams wait for each other, %" PRIu64 " operations undone",
-                    phase_name(e->phase), stuck, e->left_in_phase);
+                    phase_name(phase), stuck, undone);
 }
 
 struct activity execution_receive_of(const struct execution *e, struct activity send)

@@ -6,7 +6,8 @@
  * end. Consecutive messages of one stream with the same non-zero group are posted together and finish together (NCCL's
  * group call).
  *
- * Phases (forward, backward) are separated by a barrier over all ranks: other layers run between them.
+ * Phases (forward, backward) are separated by a barrier over all ranks of a replica (ensemble.h): other layers run
+ * between them.
  *
  * A buffer holds one block at a time; one with room for a whole shard (the rank's own resident tensors, a sum over all
  * its keys) keeps every row in its place. Gathered keys are one buffer per owner, and an operation on a block of

@@ -98,6 +98,16 @@ static bool run_here(const struct engine_ops *engine, const struct pair *pair, c
     return good;
 }
 
+/* When the phases ended, of the step and of each replica; between this process and a child of it. */
+static void copy_phases(const struct ensemble *ensemble, struct timeline *timeline, double *shared, bool write)
+{
+    size_t size = timeline->replica_end ? ensemble->n_replicas * sizeof *timeline->replica_end : 0;
+    double *replicas = shared + PHASE_COUNT;
+    memcpy(write ? shared : timeline->phase_end, write ? timeline->phase_end : shared, sizeof timeline->phase_end);
+    if (size)
+        memcpy(write ? replicas : *timeline->replica_end, write ? *timeline->replica_end : replicas, size);
+}
+
 /* Runs the whole ensemble or the folded one, in a process of its own where the engine asks for one. */
 static bool run(const struct engine_ops *engine, const struct pair *pair, const struct folding *folding,
                 struct timeline *timeline)
@@ -107,21 +117,22 @@ static bool run(const struct engine_ops *engine, const struct pair *pair, const 
     if (!engine->once)
         return run_here(engine, pair, folding, timeline);
     struct moment *moments;
-    size_t size = sizeof timeline->phase_end + count_moments(ensemble) * sizeof *moments;
+    size_t phases = (1 + (size_t)ensemble->n_replicas) * PHASE_COUNT;
+    size_t size = phases * sizeof(double) + count_moments(ensemble) * sizeof *moments;
     double *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
-    moments = (struct moment *)(shared + PHASE_COUNT);
+    moments = (struct moment *)(shared + phases);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         bool good = run_here(engine, pair, folding, timeline);
-        memcpy(shared, timeline->phase_end, sizeof timeline->phase_end);
+        copy_phases(ensemble, timeline, shared, true);
         copy_moments(ensemble, timeline, moments, true);
         _exit(good ? 0 : 1);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
-    memcpy(timeline->phase_end, shared, sizeof timeline->phase_end);
+    copy_phases(ensemble, timeline, shared, false);
     copy_moments(ensemble, timeline, moments, false);
     munmap(shared, size);
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -350,6 +361,8 @@ static bool pair_fold(struct pair *pair)
     uint32_t ranks = pair->schedule.ranks, groups = pair->placement.groups;
     good = good && ensemble_init(&pair->whole, pair->programs, ranks, ranks, groups, &diag) &&
            ensemble_init(&pair->turned, pair->programs, pair->period, ranks, groups, &diag);
+    ensemble_set_replicas(&pair->whole, pair->placement.tp);
+    ensemble_set_replicas(&pair->turned, pair->placement.tp);
     pair->simulation = pair->turned_simulation =
         (struct simulation){.ensemble = &pair->whole, .cost = &pair->cost, .placement = &pair->placement};
     pair->turned_simulation.ensemble = &pair->turned;
