@@ -4,7 +4,6 @@
 #include "cli/explain.h"
 #include "cli/json_set.h"
 #include "cli/writers.h"
-#include "models/base/memory.h"
 
 /* Seconds by kind, those that are not 0. */
 static json_t *kinds_to_json(const double seconds[PATH_KIND_COUNT])
@@ -110,15 +109,7 @@ static const struct change *change_at(const struct explanation *explanation, siz
 
 static void set_question(json_t *json, const struct prediction *prediction)
 {
-    json_set_text(json, "schema", "cpsim.explanation/1");
-    json_set_text(json, "cpsim_version", CPSIM_VERSION);
-    char *command = memory_format("%s --explain", prediction->command);
-    json_set_text(json, "command", command);
-    free(command);
-    json_set_text(json, "topology", prediction->topology_name);
-    json_set_text(json, "experiment", prediction->experiment_name);
-    json_set_text(json, "engine", prediction->engine->name);
-    json_object_set_new(json, "without", json_mechanisms(prediction->cost.without));
+    json_set_asked(json, "cpsim.explanation/1", "--explain", prediction);
     json_set_real(json, "seconds", prediction->report.seconds);
     json_set_real(json, "forward_seconds", prediction->report.forward_seconds);
     json_set_real(json, "backward_seconds", prediction->report.backward_seconds);

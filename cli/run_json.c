@@ -4,12 +4,14 @@
  * doubles with 17 significant digits, so that reading them back gives the same bits. Ranks and operations, of which
  * there may be a hundred thousand and hundreds of millions, are written one by one.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/json_set.h"
 #include "cli/json_writer.h"
 #include "cli/measured.h"
 #include "cli/writers.h"
+#include "models/base/memory.h"
 #include "models/input/units.h"
 
 /* Visitor of topology_each_value and experiment_each_value: {"section": {"key": value}}; counts as numbers, all else as
@@ -255,6 +257,19 @@ json_t *run_to_json_summary(const struct prediction *prediction, bool common)
     json_object_set_new(json, "step", step_to_json(report, false));
     json_object_set_new(json, "links", links_to_json(report));
     return json;
+}
+
+void json_set_asked(json_t *json, const char *schema, const char *option, const struct prediction *prediction)
+{
+    char *command = memory_format("%s %s", prediction->command, option);
+    json_set_text(json, "schema", schema);
+    json_set_text(json, "cpsim_version", CPSIM_VERSION);
+    json_set_text(json, "command", command);
+    json_set_text(json, "topology", prediction->topology_name);
+    json_set_text(json, "experiment", prediction->experiment_name);
+    json_set_text(json, "engine", prediction->engine->name);
+    json_object_set_new(json, "without", json_mechanisms(prediction->cost.without));
+    free(command);
 }
 
 bool json_print(const json_t *json, FILE *stream)

@@ -1,10 +1,7 @@
 /* sensitivity_json.c - elasticities as cpsim.sensitivity/1 and as comma-separated values. */
-#include <stdlib.h>
-
 #include "cli/json_set.h"
 #include "cli/sensitivity.h"
 #include "cli/writers.h"
-#include "models/base/memory.h"
 
 static const char *kind_name(enum constant_kind kind)
 {
@@ -46,15 +43,7 @@ json_t *sensitivity_to_json(const struct sensitivity *sensitivity)
 {
     const struct prediction *prediction = &sensitivity->prediction;
     json_t *json = json_object(), *rows = json_array();
-    json_set_text(json, "schema", "cpsim.sensitivity/1");
-    json_set_text(json, "cpsim_version", CPSIM_VERSION);
-    char *command = memory_format("%s --sensitivity", prediction->command);
-    json_set_text(json, "command", command);
-    free(command);
-    json_set_text(json, "topology", prediction->topology_name);
-    json_set_text(json, "experiment", prediction->experiment_name);
-    json_set_text(json, "engine", prediction->engine->name);
-    json_object_set_new(json, "without", json_mechanisms(prediction->cost.without));
+    json_set_asked(json, "cpsim.sensitivity/1", "--sensitivity", prediction);
     json_set_real(json, "relative_step", SENSITIVITY_STEP);
     json_set_real(json, "seconds", sensitivity->seconds);
     json_set_real(json, "sum", sensitivity->sum);

@@ -212,6 +212,15 @@ static void watch_helpers(struct sweep_crew *crew)
     }
 }
 
+/* Whether every process has said what it was asked, or is lost: until then nobody knows that they are at the same. */
+static bool all_have_greeted(const struct sweep_crew *crew)
+{
+    for (size_t i = 0; i < crew->n_helpers; i++)
+        if (crew->helpers[i].jobs == 0 && !crew->helpers[i].lost)
+            return false;
+    return true;
+}
+
 int sweep_crew_run(struct sweep_crew *crew, const struct sweep_crew_owner *owner)
 {
     crew->owner = owner;
@@ -219,7 +228,7 @@ int sweep_crew_run(struct sweep_crew *crew, const struct sweep_crew_owner *owner
     double begin = seconds_now();
     for (size_t i = 0; i < crew->n_helpers; i++)
         crew->helpers[i].heard_at = begin; /* nobody listened in between */
-    while (signal_number == 0 && !crew->refused && owner->goes_on(owner->owner)) {
+    while (signal_number == 0 && !crew->refused && (owner->goes_on(owner->owner) || !all_have_greeted(crew))) {
         hand_out(crew);
         signal_number = workers_wait(crew->workers, crew->n_helpers ? LOOK_MILLISECONDS : -1);
         if (crew->n_helpers && signal_number == 0) {

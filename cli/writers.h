@@ -24,6 +24,9 @@ void operations_json_write_in(struct json_writer *writer, const struct predictio
 /* Its step, links and number of ranks, and cp of its experiment; with `common` all of experiment and topology. The
  * caller owns the reference. */
 json_t *run_to_json_summary(const struct prediction *prediction, bool common);
+/* The head of what is said about one question in another schema than the run's: schema, version, the command with
+ * `option`, files, engine, mechanisms left out. */
+void json_set_asked(json_t *json, const char *schema, const char *option, const struct prediction *prediction);
 /* Prints any JSON with this project's layout and precision, with a final newline. */
 bool json_print(const json_t *json, FILE *stream);
 

@@ -115,13 +115,6 @@ static void notes_are_joined_by_key(void **state)
     diagnostics_fini(&joined);
 }
 
-static int remove_files(void **state)
-{
-    (void)state;
-    remove_test_folder();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,5 +125,5 @@ int main(void)
         cmocka_unit_test(the_comparison_is_a_sweep_over_the_algorithm),
         cmocka_unit_test(notes_are_joined_by_key),
     };
-    return cmocka_run_group_tests(tests, NULL, remove_files);
+    return cmocka_run_group_tests(tests, NULL, remove_test_files);
 }

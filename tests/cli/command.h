@@ -52,6 +52,14 @@ static inline void remove_test_folder(void)
     free(command);
 }
 
+/* The same as a group's teardown. */
+static inline int remove_test_files(void **state)
+{
+    (void)state;
+    remove_test_folder();
+    return 0;
+}
+
 /* Runs `text` in a shell, in which $CPSIM is the command and $DIR the test's folder. */
 static inline struct outcome shell(const char *text)
 {

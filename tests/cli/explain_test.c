@@ -290,13 +290,6 @@ static void misuse_is_told(void **state)
     expect_misuse("toy-2 llama3-8b-1m --explain", "needs 32 GPUs, but topology");
 }
 
-static int remove_files(void **state)
-{
-    (void)state;
-    remove_test_folder();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,5 +306,5 @@ int main(void)
         cmocka_unit_test(the_result_is_the_same_whatever_runs_at_once),
         cmocka_unit_test(misuse_is_told),
     };
-    return cmocka_run_group_tests(tests, NULL, remove_files);
+    return cmocka_run_group_tests(tests, NULL, remove_test_files);
 }

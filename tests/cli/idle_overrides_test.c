@@ -72,13 +72,6 @@ static void links_of_a_graph_are_noted(void **state)
         "is about\n");
 }
 
-static int remove_files(void **state)
-{
-    (void)state;
-    remove_test_folder();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -86,5 +79,5 @@ int main(void)
         cmocka_unit_test(what_is_set_is_noted),
         cmocka_unit_test(links_of_a_graph_are_noted),
     };
-    return cmocka_run_group_tests(tests, NULL, remove_files);
+    return cmocka_run_group_tests(tests, NULL, remove_test_files);
 }

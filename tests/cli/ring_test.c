@@ -75,13 +75,6 @@ static void an_override_of_an_idle_level_is_noted(void **state)
     outcome_fini(&outcome);
 }
 
-static int remove_files(void **state)
-{
-    (void)state;
-    remove_test_folder();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -90,5 +83,5 @@ int main(void)
         cmocka_unit_test(without_effect_it_is_refused),
         cmocka_unit_test(an_override_of_an_idle_level_is_noted),
     };
-    return cmocka_run_group_tests(tests, NULL, remove_files);
+    return cmocka_run_group_tests(tests, NULL, remove_test_files);
 }

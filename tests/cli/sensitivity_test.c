@@ -243,13 +243,6 @@ static void misuse_is_told(void **state)
     expect_misuse("toy-2 llama3-8b-1m --sensitivity", "needs 32 GPUs, but topology");
 }
 
-static int remove_files(void **state)
-{
-    (void)state;
-    remove_test_folder();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,5 +256,5 @@ int main(void)
         cmocka_unit_test(a_tornado_is_drawn),
         cmocka_unit_test(misuse_is_told),
     };
-    return cmocka_run_group_tests(tests, NULL, remove_files);
+    return cmocka_run_group_tests(tests, NULL, remove_test_files);
 }
