@@ -86,22 +86,6 @@ static void clear(struct shelf *shelf, size_t place)
     shelf->keys[place] = NULL;
 }
 
-void input_cache_destroy(struct input_cache *cache)
-{
-    for (size_t i = 0; cache && i < READINGS_MAX; i++) {
-        clear(&cache->experiments, i);
-        clear(&cache->topologies, i);
-        clear(&cache->devices, i);
-        clear(&cache->schedules, i);
-    }
-    for (size_t i = 0; cache && i < cache->n_paths; i++) {
-        free(cache->paths[i].folder);
-        free(cache->paths[i].name);
-        free(cache->paths[i].path);
-    }
-    free(cache);
-}
-
 const char *input_cache_find_path(const struct input_cache *cache, const char *folder, const char *name)
 {
     for (size_t i = 0; i < cache->n_paths; i++)

@@ -24,9 +24,8 @@ struct kept_schedule {
     struct ensemble ensemble;
 };
 
+/* Lives as long as the process. */
 struct input_cache *input_cache_create(void);
-/* NULL is fine. */
-void input_cache_destroy(struct input_cache *cache);
 
 /* Work of tiles that predictions have computed (cost.memo). */
 struct tile_memo *input_cache_tiles(struct input_cache *cache);

@@ -110,12 +110,6 @@ void json_writer_count(struct json_writer *writer, const char *key, uint64_t val
     fprintf(writer->stream, "%" PRId64, (int64_t)value);
 }
 
-void json_writer_flag(struct json_writer *writer, const char *key, bool value)
-{
-    begin_value(writer, key);
-    fputs(value ? "true" : "false", writer->stream);
-}
-
 static bool is_plain(const char *text)
 {
     for (; *text; text++)

@@ -32,7 +32,6 @@ void json_writer_end_array(struct json_writer *writer);
 /* Members, as those of json_set.h. */
 void json_writer_real(struct json_writer *writer, const char *key, double value);
 void json_writer_count(struct json_writer *writer, const char *key, uint64_t value);
-void json_writer_flag(struct json_writer *writer, const char *key, bool value);
 void json_writer_text(struct json_writer *writer, const char *key, const char *text);
 /* A small part that there is a tree of; drops the reference. */
 void json_writer_tree(struct json_writer *writer, const char *key, json_t *json);

@@ -20,9 +20,12 @@ void plot_run_answer(const struct prediction *prediction, char *text, size_t siz
     double exposed_seconds = report->ranks[report->critical_rank].exposed_seconds; /* as drawn */
     bool rounding = report->idle_seconds < 1e-9 * report->seconds;
     double share = report->seconds > 0 ? 100 * exposed_seconds / report->seconds : 0;
+    char group[32] = "";
+    if (report->ranks[report->n_ranks - 1].group > 0)
+        snprintf(group, sizeof group, " of group %" PRIu32, report->ranks[report->critical_rank].group);
     snprintf(text, size,
-             "Step %s; on its critical rank %" PRIu32 ": compute %s, exposed communication %s (%.1f%%), idle %s",
-             text_of_seconds(report->seconds).text, report->ranks[report->critical_rank].rank,
+             "Step %s; on its critical rank %" PRIu32 "%s: compute %s, exposed communication %s (%.1f%%), idle %s",
+             text_of_seconds(report->seconds).text, report->ranks[report->critical_rank].rank, group,
              text_of_seconds(report->compute_seconds).text, text_of_seconds(exposed_seconds).text, share,
              text_of_seconds(rounding ? 0 : report->idle_seconds).text);
 }

@@ -1,7 +1,6 @@
 /* execution.c - the state machine of all ranks: each one's streams (streams.h), message pairs, rendezvous, phases. */
 #include "models/schedule/execution.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,9 +24,8 @@ struct execution {
     struct ensemble *owned; /* of programs alone; NULL: somebody else's */
     struct state *states;   /* [instance] */
     struct replica *replicas;
-    uint32_t *members; /* instances, replica by replica */
-    uint64_t left;     /* operations of all instances */
-    uint64_t in_flight;
+    uint32_t *members;      /* instances, replica by replica */
+    uint64_t left;          /* operations of all instances */
     struct activity *ready; /* a ring buffer: first in, first out */
     size_t ready_first, ready_count, ready_capacity;
 };
@@ -189,14 +187,11 @@ bool execution_next(struct execution *e, struct activity *activity)
     *activity = e->ready[e->ready_first];
     e->ready_first = (e->ready_first + 1) % e->ready_capacity;
     e->ready_count--;
-    e->in_flight++;
     return true;
 }
 
 void execution_finish(struct execution *e, struct activity activity)
 {
-    assert(e->in_flight > 0);
-    e->in_flight--;
     const struct op *op = &ensemble_program(e->ensemble, activity.instance)->ops[activity.op];
     finish_op(e, activity);
     if (op->kind == OP_SEND)
@@ -204,11 +199,6 @@ void execution_finish(struct execution *e, struct activity activity)
     struct replica *replica = replica_of(e, activity.instance);
     if (replica->left_in_phase == 0)
         enter_phase(e, replica, (int)replica->phase + 1);
-}
-
-uint64_t execution_in_flight(const struct execution *e)
-{
-    return e->in_flight;
 }
 
 bool execution_done(const struct execution *e)

@@ -37,10 +37,8 @@ bool execution_next(struct execution *execution, struct activity *activity);
 /* Reports an activity taken earlier as finished. */
 void execution_finish(struct execution *execution, struct activity activity);
 
-/* Activities taken and not finished. With 0, nothing ready and not done, the programs are in deadlock. */
-uint64_t execution_in_flight(const struct execution *execution);
-
-/* All operations of all instances have finished. */
+/* All operations of all instances have finished. If not, and no activity is ready or taken, the programs are in
+ * deadlock. */
 bool execution_done(const struct execution *execution);
 
 /* Says which ranks are stuck on which operations, and why: a line for each of the first few, and a count. */

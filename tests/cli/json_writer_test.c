@@ -124,7 +124,7 @@ static void write_nested(struct json_writer *writer)
     json_writer_array(writer, "some");
     for (int i = 0; i < 2; i++) {
         json_writer_object(writer, NULL);
-        json_writer_flag(writer, "flag", i);
+        json_writer_tree(writer, "flag", json_boolean(i));
         json_writer_end_object(writer);
     }
     json_writer_tree(writer, NULL, json_pack("{s:[i,{s:s},[]]}", "tree", 1, "a", "\n"));
