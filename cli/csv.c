@@ -35,11 +35,11 @@ static void write_rank(const struct rank_report *rank, FILE *stream)
         fprintf(stream, ",%.17g", seconds[i]);
     fprintf(stream, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, rank->bytes_sent, rank->bytes_received,
             rank->messages_sent, rank->messages_received);
-    for (int kind = 0; kind < TRAFFIC_COUNT; kind++)
+    for (int kind = 0; kind < TRAFFIC_ATTENTION_COUNT; kind++)
         fprintf(stream, ",%" PRIu64, rank->sent_bytes_by_kind[kind]);
     fprintf(stream, ",%" PRIu64 ",%.17g,%" PRIu64 ",%" PRIu64, rank->visible_pairs, rank->flops, rank->peak_bytes,
             rank->resident_bytes);
-    for (int role = 0; role < ROLE_COUNT; role++)
+    for (int role = 0; role < ROLE_ATTENTION_COUNT; role++)
         fprintf(stream, ",%" PRIu64, rank->peak_by_role[role]);
     fputc('\n', stream);
 }
@@ -50,10 +50,10 @@ bool csv_write_run(const struct prediction *prediction, FILE *stream)
         "rank,group,gpu,seconds,compute_seconds,communication_seconds,overlapped_seconds,exposed_seconds,idle_seconds,"
         "bytes_sent,bytes_received,messages_sent,messages_received",
         stream);
-    for (int kind = 0; kind < TRAFFIC_COUNT; kind++)
+    for (int kind = 0; kind < TRAFFIC_ATTENTION_COUNT; kind++)
         fprintf(stream, ",sent_%s_bytes", traffic_name((enum traffic)kind));
     fputs(",visible_pairs,flops,peak_bytes,resident_bytes", stream);
-    for (int role = 0; role < ROLE_COUNT; role++)
+    for (int role = 0; role < ROLE_ATTENTION_COUNT; role++)
         fprintf(stream, ",peak_%s_bytes", buffer_role_name((enum buffer_role)role));
     fputc('\n', stream);
     for (uint32_t i = 0; i < prediction->report.n_ranks; i++)

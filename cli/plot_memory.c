@@ -9,7 +9,7 @@
 #include "cli/plot_run.h"
 
 /* By enum buffer_role. */
-static const struct plot_paint paints[ROLE_COUNT] = {
+static const struct plot_paint paints[ROLE_ATTENTION_COUNT] = {
     [ROLE_RESIDENT] = {"resident: own Q, K, V, O, gradients", PLOT_BLUE, '#', "resident"},
     [ROLE_RECEIVED] = {"received K, V", PLOT_GREEN, '=', "received"},
     [ROLE_ACCUMULATOR] = {"accumulators", PLOT_ORANGE, '+', "accumulators"},
@@ -43,7 +43,7 @@ void plot_memory(const struct prediction *prediction, const struct plot_target *
         .short_quantity = "peak",
         .unit = unit_of_memory(peak),
         .paints = paints,
-        .n_paints = ROLE_COUNT,
+        .n_paints = ROLE_ATTENTION_COUNT,
         .part = part,
         .limit = peak >= LINE_IN_SIGHT * device ? device : 0,
         .limit_name = limit_name,

@@ -83,7 +83,7 @@ static json_t *step_to_json(const struct report *report, bool measured)
 static void write_traffic(struct json_writer *writer, const char *key, const uint64_t by_kind[TRAFFIC_COUNT])
 {
     json_writer_object(writer, key);
-    for (int kind = 0; kind < TRAFFIC_COUNT; kind++)
+    for (int kind = 0; kind < TRAFFIC_ATTENTION_COUNT; kind++)
         json_writer_count(writer, traffic_name((enum traffic)kind), by_kind[kind]);
     json_writer_end_object(writer);
 }
@@ -91,7 +91,7 @@ static void write_traffic(struct json_writer *writer, const char *key, const uin
 static void write_roles(struct json_writer *writer, const char *key, const uint64_t by_role[ROLE_COUNT])
 {
     json_writer_object(writer, key);
-    for (int role = 0; role < ROLE_COUNT; role++)
+    for (int role = 0; role < ROLE_ATTENTION_COUNT; role++)
         json_writer_count(writer, buffer_role_name((enum buffer_role)role), by_role[role]);
     json_writer_end_object(writer);
 }

@@ -219,7 +219,7 @@ static void write_memory(const struct report *report, const bool *shown, uint32_
     text_table_init(&table);
     add_rank_columns(&table, report);
     text_table_column(&table, false, "peak\n%s", unit.name);
-    for (int role = 0; role < ROLE_COUNT; role++)
+    for (int role = 0; role < ROLE_ATTENTION_COUNT; role++)
         text_table_column(&table, false, "%s\n%s", buffer_role_name((enum buffer_role)role), unit.name);
     text_table_column(&table, false, "Q, K, V, O, LSE\n%s", unit.name);
     text_table_column(&table, false, "at\n%s", seconds.name);
@@ -230,7 +230,7 @@ static void write_memory(const struct report *report, const bool *shown, uint32_
         const struct rank_report *rank = &report->ranks[i];
         add_rank_cells(&table, report, rank);
         text_table_number(&table, (double)rank->peak_bytes, unit);
-        for (int role = 0; role < ROLE_COUNT; role++)
+        for (int role = 0; role < ROLE_ATTENTION_COUNT; role++)
             text_table_number(&table, (double)rank->peak_by_role[role], unit);
         text_table_number(&table, (double)rank->resident_bytes, unit);
         text_table_number(&table, rank->peak_at_seconds, seconds);
@@ -273,11 +273,11 @@ static void add_accounting(struct text_table *table, const struct rank_report *r
         snprintf(ranks, sizeof ranks, "%" PRIu32, first);
     else
         snprintf(ranks, sizeof ranks, "%" PRIu32 "-%" PRIu32, first, last);
-    for (int kind = 0; kind < TRAFFIC_COUNT; kind++)
+    for (int kind = 0; kind < TRAFFIC_ATTENTION_COUNT; kind++)
         if (kind != TRAFFIC_OTHER || rank->sent_bytes_by_kind[kind])
             add_accounting_row(table, ranks, sent[kind], rank->sent_elements_by_kind[kind],
                                rank->sent_bytes_by_kind[kind]);
-    for (int kind = 0; kind < TRAFFIC_COUNT; kind++)
+    for (int kind = 0; kind < TRAFFIC_ATTENTION_COUNT; kind++)
         if (kind != TRAFFIC_OTHER || rank->received_bytes_by_kind[kind])
             add_accounting_row(table, ranks, received[kind], rank->received_elements_by_kind[kind],
                                rank->received_bytes_by_kind[kind]);

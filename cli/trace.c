@@ -23,7 +23,8 @@ struct threads {
 
 /* The first thread id of each stream: viewers list them in this order. */
 static const size_t first_thread[STREAM_COUNT] = {
-    [STREAM_COMPUTE] = 0, [STREAM_COMPUTE_2] = 5000, [STREAM_EXCHANGE] = 10000, [STREAM_GRADIENT] = 20000};
+    [STREAM_COMPUTE] = 0,   [STREAM_COMPUTE_2] = 5000, [STREAM_EXCHANGE] = 10000, [STREAM_GRADIENT] = 20000,
+    [STREAM_OUTER] = 30000, [STREAM_TENSOR] = 40000,   [STREAM_WEIGHTS] = 50000,  [STREAM_REDUCTION] = 60000};
 
 static size_t take_thread(struct threads *threads, double begin, double end)
 {

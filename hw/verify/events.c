@@ -210,6 +210,16 @@ static void print_op(const struct events *events, uint32_t rank, const struct op
     case OP_NORMALIZE:
         print_made(events, rank, op, "takes O = numerator / denominator, LSE = top + ln denominator");
         break;
+    case OP_PRODUCT:
+    case OP_NORM:
+    case OP_NORM_BACKWARD:
+    case OP_ACTIVATE:
+    case OP_ACTIVATE_BACKWARD:
+    case OP_ADD:
+    case OP_EMBED:
+    case OP_EMBED_BACKWARD:
+    case OP_LOSS:
+    case OP_OPTIMIZE: /* of layers: no attention step */
     case OP_RECEIVE:
     case OP_KIND_COUNT:
         break;

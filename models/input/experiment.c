@@ -18,6 +18,7 @@
 #include "models/input/experiment_values.h"
 #include "models/input/ini_document.h"
 #include "models/input/key_table.h"
+#include "models/input/step_checks.h"
 #include "models/input/transformer.h"
 
 /* A message about a key; where the key was not written, about its section. */
@@ -291,7 +292,8 @@ static bool read_document(struct experiment *experiment, const char *const *over
     for (size_t i = 0; experiment_file.sections[i]; i++) {
         const struct section_spec *spec = experiment_file.sections[i];
         const struct ini_section *section = ini_document_section(experiment->document, spec->name);
-        if (section && !spec->aside) /* a missing one is reported, its keys need not be */
+        bool optional = !spec->required && !spec->aside;
+        if (optional || (section && !spec->aside)) /* a missing one is reported, its keys need not be */
             ok &= key_table_read(spec, experiment->document, section, experiment, diag);
     }
     experiment->mask.seq_len = experiment->seq_len;
@@ -304,6 +306,7 @@ static bool read_document(struct experiment *experiment, const char *const *over
     ok &= check_overflow(experiment, diag);
     ok &= check_layout(experiment, diag);
     ok &= check_ring(experiment, diag);
+    ok &= step_check(experiment, diag);
     return ok;
 }
 
@@ -385,7 +388,8 @@ void experiment_each_value(const struct experiment *experiment,
     char *text = memory_zeroed(size, 1);
     for (size_t i = 0; experiment_file.sections[i]; i++) {
         const struct section_spec *spec = experiment_file.sections[i];
-        for (size_t j = 0; j < spec->n_keys && !spec->aside; j++) {
+        bool idle = spec == &experiment_step && experiment->step.scope == SCOPE_ATTENTION;
+        for (size_t j = 0; j < spec->n_keys && !spec->aside && !idle; j++) {
             if (strcmp(spec->keys[j].name, "preset") == 0)
                 continue; /* its shape follows key by key, under the preset's name, so the values read back as they are
                            */

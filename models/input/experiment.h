@@ -1,4 +1,5 @@
-/* experiment.h - what the user asks: a model's attention layer, a workload, a parallel layout, a schedule.
+/* experiment.h - what the user asks: a model (its attention, a layer, or all of it), a workload, a parallel layout, a
+ * schedule.
  *
  * Read from an experiment INI (design: [model], [workload], [parallel], [schedule]) and constant afterwards. Everything
  * that can be judged from these keys alone has been judged when reading succeeds: ranges, divisibility of heads by tp,
@@ -14,6 +15,7 @@
 #include "models/base/diagnostics.h"
 #include "models/base/dtype.h"
 #include "models/input/implementation.h"
+#include "models/input/step.h"
 
 struct ini_document;
 
@@ -121,6 +123,8 @@ struct experiment {
     enum parallel_dimension order[PARALLEL_DIMENSIONS]; /* innermost first */
     enum ring_kind ring;
     uint64_t *ring_indices; /* RING_EXPLICIT: the cp indices in the order of the ring; else NULL */
+
+    struct step_setting step; /* scope, and how what surrounds attention is done */
 
     char algorithm[32];
     enum sharding_kind sharding;

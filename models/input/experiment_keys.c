@@ -40,6 +40,7 @@ static const struct key_spec model_keys[] = {
      .help = "element type of Q, K, V"},
 };
 
+static const char *const scope_words[] = {"attention", "layer", "model", NULL}; /* as enum scope */
 static const char *const pass_words[] = {"forward", "train", NULL};
 
 static const struct key_spec workload_keys[] = {
@@ -72,6 +73,12 @@ static const struct key_spec workload_keys[] = {
      .parse = experiment_parse_mask,
      .print = experiment_print_mask,
      .help = "which keys a query sees; a window counts the query's own position; length*count repeats a document"},
+    {.name = "scope",
+     .type = KEY_CHOICE,
+     .offset = AT(step.scope),
+     .fallback = "attention",
+     .choices = scope_words,
+     .help = "one layer's attention; one whole layer; or the whole step, from the embedding to the optimizer"},
     {.name = "pass",
      .type = KEY_YES_NO,
      .offset = AT(train),
@@ -225,7 +232,7 @@ static const struct key_spec schedule_keys[] = {
 const struct section_spec experiment_model = {
     .name = "model",
     .required = true,
-    .help = "whose attention layer; layers to dropout say what the rest of it is, for information",
+    .help = "which model; attention needs its heads alone, layers and whole models the rest too",
     .keys = model_keys,
     .n_keys = COUNT_OF(model_keys)};
 const struct section_spec experiment_workload = {.name = "workload",
@@ -244,7 +251,12 @@ const struct section_spec experiment_schedule = {.name = "schedule",
                                                  .keys = schedule_keys,
                                                  .n_keys = COUNT_OF(schedule_keys)};
 
-static const struct section_spec *const sections[] = {&experiment_model,    &experiment_workload,  &experiment_parallel,
-                                                      &experiment_schedule, &experiment_published, NULL};
+static const struct section_spec *const sections[] = {&experiment_model,
+                                                      &experiment_workload,
+                                                      &experiment_parallel,
+                                                      &experiment_schedule,
+                                                      &experiment_step,
+                                                      &experiment_published,
+                                                      NULL};
 
 const struct file_spec experiment_file = {.name = "experiment", .sections = sections};

@@ -4,7 +4,8 @@
 
 #include "models/input/key_table.h"
 
-extern const struct section_spec experiment_model, experiment_workload, experiment_parallel, experiment_schedule;
+extern const struct section_spec experiment_model, experiment_workload, experiment_parallel, experiment_schedule,
+    experiment_step;
 extern const struct section_spec experiment_published; /* of a struct published (published.h) */
 
 #endif

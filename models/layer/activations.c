@@ -81,6 +81,10 @@ size_t activations_of_layer(const struct transformer *model, const struct activa
     struct writer writer = {
         .model = model, .setting = setting, .list = list, .element = (double)dtype_bytes(setting->dtype)};
     add_rows(&writer, "layer input", writer.element); /* which the first norm needs */
+    if (setting->recomputation == RECOMPUTE_AROUND) { /* attention's results */
+        add_columns(&writer, "LSE", model->q_heads, (double)dtype_bytes(DTYPE_FP32));
+        add_columns(&writer, "O", (double)model->q_heads * model->head_dim, writer.element);
+    }
     if (!keeps(&writer, RECOMPUTE_SELECTIVE))
         return writer.n;
     add_attention(&writer);

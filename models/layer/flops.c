@@ -28,8 +28,10 @@ struct step_flops flops_of_step(const struct transformer *model, double tokens, 
     struct step_flops step = {.forward = layers};
     step.forward.of[MODEL_HEAD] = 2 * tokens * model->hidden * model->vocab;
     step.backward = scaled(step.forward, 2);
-    if (recomputation == RECOMPUTE_FULL)
+    if (recomputation == RECOMPUTE_FULL || recomputation == RECOMPUTE_AROUND)
         step.recomputed = layers;
+    if (recomputation == RECOMPUTE_AROUND)
+        step.recomputed.of[MODEL_ATTENTION] = 0;
     if (recomputation == RECOMPUTE_SELECTIVE)
         step.recomputed.of[MODEL_ATTENTION] = layers.of[MODEL_ATTENTION];
     if (flash)

@@ -22,6 +22,7 @@ void program_fini(struct program *program)
     free(program->accesses);
     free(program->collectives);
     free(program->lists);
+    free(program->works);
     memset(program, 0, sizeof *program);
 }
 
@@ -73,6 +74,13 @@ void program_end_collective(struct program *program)
     program->open_collective = 0;
 }
 
+uint32_t program_add_work(struct program *program, struct layer_work work)
+{
+    memory_grow(program->works, program->n_works, program->work_capacity);
+    program->works[program->n_works] = work;
+    return program->n_works++;
+}
+
 static void add_accesses(struct program *program, const uint32_t *buffers, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -117,6 +125,7 @@ void program_trim(struct program *program)
     memory_trim(program->accesses, program->n_accesses, program->access_capacity);
     memory_trim(program->collectives, program->n_collectives, program->collective_capacity);
     memory_trim(program->lists, program->n_lists, program->list_capacity);
+    memory_trim(program->works, program->n_works, program->work_capacity);
 }
 
 enum phase program_phase(const struct program *program, uint32_t op)
@@ -140,6 +149,12 @@ const char *tensor_name(enum tensor tensor)
         [TENSOR_TOP] = "top",
         [TENSOR_NUMERATOR] = "numerator",
         [TENSOR_DENOMINATOR] = "denominator",
+        [TENSOR_HIDDEN] = "hidden",
+        [TENSOR_WIDE] = "wide",
+        [TENSOR_LOGITS] = "logits",
+        [TENSOR_WEIGHT] = "weight",
+        [TENSOR_WEIGHT_GRADIENT] = "weight gradient",
+        [TENSOR_OPTIMIZER] = "optimizer",
     };
     return names[tensor];
 }
@@ -164,6 +179,16 @@ const char *op_kind_name(enum op_kind kind)
         [OP_RAISE] = "raise",
         [OP_WEIGH] = "weigh",
         [OP_NORMALIZE] = "normalize",
+        [OP_PRODUCT] = "product",
+        [OP_NORM] = "norm",
+        [OP_NORM_BACKWARD] = "norm-backward",
+        [OP_ACTIVATE] = "activate",
+        [OP_ACTIVATE_BACKWARD] = "activate-backward",
+        [OP_ADD] = "add",
+        [OP_EMBED] = "embed",
+        [OP_EMBED_BACKWARD] = "embed-backward",
+        [OP_LOSS] = "loss",
+        [OP_OPTIMIZE] = "optimize",
         [OP_SEND] = "send",
         [OP_RECEIVE] = "receive",
     };
@@ -172,7 +197,8 @@ const char *op_kind_name(enum op_kind kind)
 
 const char *stream_name(enum stream stream)
 {
-    static const char *const names[STREAM_COUNT] = {"compute", "exchange", "gradient", "compute 2", "outer"};
+    static const char *const names[STREAM_COUNT] = {"compute", "exchange", "gradient", "compute 2",
+                                                    "outer",   "tensor",   "weights",  "reduction"};
     return names[stream];
 }
 
@@ -184,13 +210,15 @@ const char *phase_name(enum phase phase)
 
 const char *traffic_name(enum traffic traffic)
 {
-    static const char *const names[TRAFFIC_COUNT] = {"forward_kv", "replay_kv", "gradient", "other"};
+    static const char *const names[TRAFFIC_COUNT] = {"forward_kv", "replay_kv", "gradient",       "other",
+                                                     "tensor",     "weights",   "weight_gradient"};
     return names[traffic];
 }
 
 const char *buffer_role_name(enum buffer_role role)
 {
-    static const char *const names[ROLE_COUNT] = {"resident", "received", "accumulators", "workspace"};
+    static const char *const names[ROLE_COUNT] = {"resident", "received",  "accumulators", "workspace",
+                                                  "weights",  "gradients", "optimizer",    "activations"};
     return names[role];
 }
 

@@ -31,6 +31,10 @@
  *
  * What an operation computes is fixed by its kind, its blocks (which queries, which keys), its lanes and its buffers;
  * the checker, the cost model, the simulators and the hardware mode all read the same fields.
+ *
+ * A program of whole layers (models/schedule/transformer) has operations beside attention, on whole buffers: what they
+ * compute stands in the program's table of works. Their tensors have rows of tokens (positions of all batch items) and
+ * columns; weights have inputs and outputs. Messages of theirs go to ranks of other CP groups too (peers.h).
  */
 #ifndef CPSIM_MODELS_SCHEDULE_PROGRAM_H
 #define CPSIM_MODELS_SCHEDULE_PROGRAM_H
@@ -56,6 +60,13 @@ enum tensor {
     TENSOR_TOP,         /* the largest LSE so far, over keys that several ranks hold */
     TENSOR_NUMERATOR,   /* O e^(LSE - TOP), to be summed over these ranks */
     TENSOR_DENOMINATOR, /* e^(LSE - TOP), likewise */
+    /* of layers: rows x columns */
+    TENSOR_HIDDEN,          /* tokens x hidden, or a gradient of such */
+    TENSOR_WIDE,            /* tokens x columns of the MLP, or a gradient of such */
+    TENSOR_LOGITS,          /* tokens x vocabulary, or the loss's gradient by them */
+    TENSOR_WEIGHT,          /* a matrix, or the scales (and shifts) of norms */
+    TENSOR_WEIGHT_GRADIENT, /* of such */
+    TENSOR_OPTIMIZER,       /* what the optimizer keeps for them */
     TENSOR_COUNT,
 };
 
@@ -65,8 +76,16 @@ enum buffer_role {
     ROLE_RECEIVED, /* other ranks' K and V, or queries with what goes with them; rows and heads that were traded */
     ROLE_ACCUMULATOR, /* online softmax state, gradients being summed, travelling or not */
     ROLE_WORKSPACE,   /* what one kernel leaves for the next: partial outputs, block gradients, delta */
+    /* of layers */
+    ROLE_WEIGHTS,     /* kept, or gathered for a while */
+    ROLE_GRADIENTS,   /* of weights, likewise */
+    ROLE_OPTIMIZER,   /* what the optimizer keeps */
+    ROLE_ACTIVATIONS, /* what layers pass on and keep for their backward pass, attention's own tensors among them */
     ROLE_COUNT,
 };
+
+/* The first of those that layers alone have. */
+#define ROLE_ATTENTION_COUNT ROLE_WEIGHTS
 
 /* Query heads [head, head + heads) of batch items [item, item + items). Heads count from the first of the rank (of the
  * tp ranks that share a layer's heads, each has its own). */
@@ -91,11 +110,15 @@ struct buffer {
     uint8_t tensor; /* enum tensor */
     uint8_t dtype;  /* enum dtype */
     uint8_t role;   /* enum buffer_role */
+    bool kept;      /* of a layer: its memory is needed from the step's begin to its end */
     uint32_t first; /* the row in its first place: row r of a block is in place (r - first) mod rows */
     uint32_t array; /* buffers with the same number, not 0, are one piece of memory, in the order of their indices */
-    uint64_t rows;  /* sequence rows of one lane */
+    uint64_t rows;  /* sequence rows of one lane; of a layer's tensor all its rows */
     uint64_t bytes; /* of all lanes */
-    struct lanes lanes;
+    union {
+        struct lanes lanes;
+        uint64_t columns; /* of a layer's tensor (tensor_is_of_layer) */
+    };
 };
 
 enum op_kind {
@@ -116,14 +139,55 @@ enum op_kind {
     OP_RAISE,   /* reads source and target; writes target (TOP): the larger */
     OP_WEIGH,   /* reads PARTIAL and TOP (the largest of all); writes NUMERATOR and DENOMINATOR */
     OP_NORMALIZE, /* reads NUMERATOR, DENOMINATOR, TOP; writes O, LSE: O = N / D, LSE = TOP + ln D */
+    /* of layers, op.work says which: on whole buffers. A gradient that is also among the reads is added to */
+    OP_PRODUCT,           /* reads two operands; writes their product, which may lie in several buffers: Q and KV */
+    OP_NORM,              /* reads X and the norm's weights; writes Y */
+    OP_NORM_BACKWARD,     /* reads dY, X and the weights; writes dX and the weights' gradient */
+    OP_ACTIVATE,          /* reads up (gated: gate, then up, side by side); writes what goes down */
+    OP_ACTIVATE_BACKWARD, /* reads the gradient of that, and up; writes the gradient of up */
+    OP_ADD,               /* reads two; writes their sum */
+    OP_EMBED,             /* reads the embedding; writes X */
+    OP_EMBED_BACKWARD,    /* reads dX; writes the embedding's gradient */
+    OP_LOSS,              /* reads logits; writes their gradient in their place, and a few numbers a row */
+    OP_OPTIMIZE,          /* reads gradients and what the optimizer keeps; writes the latter and weights */
     OP_SEND,
     OP_RECEIVE,
     OP_KIND_COUNT,
 };
 
+/* Which product of a matrix W [inputs x outputs] an OP_PRODUCT is. */
+enum product_form {
+    PRODUCT_OUTPUT,          /* Y = X W: reads X, W */
+    PRODUCT_INPUT_GRADIENT,  /* dX = dY W^T: reads dY, W */
+    PRODUCT_WEIGHT_GRADIENT, /* dW = X^T dY: reads X, dY */
+};
+
+/* What an operation of a layer computes. Of a product: rows x columns of the result, summed over depth; of others: rows
+ * x columns of what is written, depth 0. */
+struct layer_work {
+    uint8_t form;  /* enum product_form */
+    uint8_t part;  /* enum model_part (models/input/experiment.h) */
+    uint8_t dtype; /* enum dtype that a product is computed in */
+    uint32_t layer;
+    uint64_t rows, columns, depth;
+};
+
 enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_COUNT };
 
-enum traffic { TRAFFIC_FORWARD_KV, TRAFFIC_REPLAY_KV, TRAFFIC_GRADIENT, TRAFFIC_OTHER, TRAFFIC_COUNT };
+enum traffic {
+    TRAFFIC_FORWARD_KV,
+    TRAFFIC_REPLAY_KV,
+    TRAFFIC_GRADIENT,
+    TRAFFIC_OTHER,
+    /* of layers */
+    TRAFFIC_TENSOR,          /* activations and their gradients, among the ranks that share a layer's columns (tp) */
+    TRAFFIC_WEIGHTS,         /* weights that are gathered (dp x cp) */
+    TRAFFIC_WEIGHT_GRADIENT, /* summed over dp x cp */
+    TRAFFIC_COUNT
+};
+
+/* The first of those that layers alone have. */
+#define TRAFFIC_ATTENTION_COUNT TRAFFIC_TENSOR
 
 /* Which part of a KV or dKV buffer a message carries. */
 enum part { PART_K = 1, PART_V = 2, PART_ALL = 3 };
@@ -131,8 +195,19 @@ enum part { PART_K = 1, PART_V = 2, PART_ALL = 3 };
 /* Streams by convention; without overlap everything is in the compute stream. Kernels of the second compute stream take
  * turns with those of the first on the rank's one device, in the order in which they become ready: only what a launch
  * takes is hidden. The outer stream is for messages beside those of exchange and gradient: between windows of a ring.
- */
-enum stream { STREAM_COMPUTE, STREAM_EXCHANGE, STREAM_GRADIENT, STREAM_COMPUTE_2, STREAM_OUTER, STREAM_COUNT };
+ * Layers have three more for messages: of activations among tp ranks; of weights being gathered; of gradients of
+ * weights being summed. */
+enum stream {
+    STREAM_COMPUTE,
+    STREAM_EXCHANGE,
+    STREAM_GRADIENT,
+    STREAM_COMPUTE_2,
+    STREAM_OUTER,
+    STREAM_TENSOR,
+    STREAM_WEIGHTS,
+    STREAM_REDUCTION,
+    STREAM_COUNT
+};
 
 struct op {
     uint8_t kind;    /* enum op_kind */
@@ -145,7 +220,10 @@ struct op {
     struct block q;  /* queries: the rows computed, merged, accumulated (dQ) or carried (Q, O) */
     struct block k;  /* keys: the block attended, accumulated (dKV) or carried (KV, dKV) */
     struct lanes lanes;
-    uint32_t peer;       /* messages: CP rank of the other end */
+    union {
+        uint32_t peer; /* messages: CP rank of the other end, or a number of peers.h */
+        uint32_t work; /* of a layer's local operation: index in program.works */
+    };
     uint32_t collective; /* 1 + index in program.collectives; 0: of none */
     union {
         uint64_t
@@ -162,13 +240,17 @@ enum collective_call { CALL_ALL_GATHER, CALL_REDUCE_SCATTER, CALL_ALL_TO_ALL, CA
  *   ALL_GATHER      sources[me] is this rank's block; targets[i] gets member i's
  *   REDUCE_SCATTER  sources[i] is this rank's share of member i's block; targets[me] gets the sum of all shares of its
  *   ALL_TO_ALL      sources[i] is for member i, targets[i] comes from it; [me] is not touched
- *   ALL_REDUCE      sources[me] = targets[me] becomes the sum of all (TENSOR_TOP: the largest of all) */
+ *   ALL_REDUCE      sources[me] = targets[me] becomes the sum of all (TENSOR_TOP: the largest of all)
+ * A *flowing* collective is not written out step by step: its messages carry in one piece what all steps of a ring (or
+ * of several rings beside each other) send to a neighbour, and have whole lists of buffers. Time, bytes and links are
+ * those of a pipelined ring; nothing can be run by it. It has no lists of buffers: those are its messages'. */
 struct collective {
     uint8_t call;   /* enum collective_call */
     uint8_t stream; /* enum stream */
     uint8_t phase;  /* enum phase: a member may have nothing to send or receive, and no operations */
+    uint8_t flowing;
     uint32_t n_members, me;
-    uint32_t members, sources, targets; /* indices in program.lists: CP ranks; buffers; buffers; n_members each */
+    uint32_t members, sources, targets; /* indices in program.lists: peers; buffers; buffers; n_members each */
     uint32_t first_op, end_op;          /* its operations: those of [first_op, end_op) in its stream */
 };
 
@@ -186,6 +268,8 @@ struct program {
     uint32_t n_collectives, collective_capacity;
     uint32_t *lists; /* of collectives */
     uint32_t n_lists, list_capacity;
+    struct layer_work *works;
+    uint32_t n_works, work_capacity;
     uint32_t phase_end[PHASE_COUNT]; /* ops [phase_end[p-1], phase_end[p]) are phase p */
     uint8_t phase;                   /* being appended to */
     uint32_t n_groups, n_arrays;
@@ -195,6 +279,17 @@ struct program {
 static inline bool op_is_message(const struct op *op)
 {
     return op->kind == OP_SEND || op->kind == OP_RECEIVE;
+}
+
+/* A local operation of a layer, beside attention. */
+static inline bool op_is_of_layer(const struct op *op)
+{
+    return op->kind >= OP_PRODUCT && op->kind <= OP_OPTIMIZE;
+}
+
+static inline bool tensor_is_of_layer(enum tensor tensor)
+{
+    return tensor >= TENSOR_HIDDEN && tensor <= TENSOR_OPTIMIZER;
 }
 
 /* Copies that change where values lie, not what they are. */
@@ -246,6 +341,15 @@ void program_end_collective(struct program *program);
 uint32_t program_add_op(struct program *program, struct op op, const uint32_t *reads, size_t n_reads,
                         const uint32_t *writes, size_t n_writes);
 
+/* Adds a work and returns its number for op.work. */
+uint32_t program_add_work(struct program *program, struct layer_work work);
+
+/* The work of an operation of a layer. */
+static inline const struct layer_work *program_work(const struct program *program, const struct op *op)
+{
+    return &program->works[op->work];
+}
+
 /* Starts a group of messages posted together; returns the number to put into op.group. */
 uint32_t program_new_group(struct program *program);
 
@@ -272,7 +376,8 @@ const char *tensor_name(enum tensor tensor);
 const char *op_kind_name(enum op_kind kind);
 const char *stream_name(enum stream stream);
 const char *phase_name(enum phase phase);
-const char *traffic_name(enum traffic traffic); /* "forward_kv", "replay_kv", "gradient", "other" */
+/* "forward_kv", "replay_kv", "gradient", "other"; "tensor", "weights", "weight_gradient" */
+const char *traffic_name(enum traffic traffic);
 const char *buffer_role_name(enum buffer_role role);
 const char *collective_call_name(enum collective_call call);
 

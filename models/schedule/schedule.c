@@ -330,6 +330,12 @@ static uint64_t row_elements(const struct schedule *schedule, enum tensor tensor
         return q * (dim + 1);
     case TENSOR_STATE: /* a, m and l */
         return q * (dim + 2);
+    case TENSOR_HIDDEN:
+    case TENSOR_WIDE:
+    case TENSOR_LOGITS:
+    case TENSOR_WEIGHT:
+    case TENSOR_WEIGHT_GRADIENT:
+    case TENSOR_OPTIMIZER: /* of layers: rows of tokens, not of lanes */
     case TENSOR_COUNT:
         break;
     }

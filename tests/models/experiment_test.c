@@ -201,6 +201,7 @@ static void effective_values_read_back_as_the_same_experiment(void **state)
                         "hidden = 4096\nffn = 14336\nvocab = 128256\nmlp = gated\nnorm = rms\nbias = none\n"
                         "tied_embeddings = no\npositions = 0\ndropout = no\ndtype = bf16\n"
                         "[workload]\nseq_len = 1048576\nnew_tokens = 0\nbatch = 1\nmask = documents:1024*1000,24576\n"
+                        "scope = attention\n"
                         "pass = train\n"
                         "[parallel]\ncp = 8\ntp = 1\ndp = 1\norder = cp,tp,dp\nring = 0,2,1,3,4,5,7,6\n"
                         "[schedule]\nalgorithm = ring\nsharding = 131072*8\noverlap = yes\nbuffers = 2\n"

@@ -193,6 +193,16 @@ static void apply_local(struct walk *w)
     case OP_JOIN_ROWS:
         copy_rows(w);
         break;
+    case OP_PRODUCT:
+    case OP_NORM:
+    case OP_NORM_BACKWARD:
+    case OP_ACTIVATE:
+    case OP_ACTIVATE_BACKWARD:
+    case OP_ADD:
+    case OP_EMBED:
+    case OP_EMBED_BACKWARD:
+    case OP_LOSS:
+    case OP_OPTIMIZE: /* of layers: not attention's */
     case OP_SEND:
     case OP_RECEIVE:
     case OP_KIND_COUNT:
