@@ -111,6 +111,27 @@ static void print_errors(const struct calibration *c, bool probes, FILE *stream)
     }
 }
 
+static void print_products(const struct calibration *c, FILE *stream)
+{
+    fprintf(stream,
+            "\nmatrix products, and what the table of them makes of each (*: the table does not hold it)\n\n"
+            "%-5s  %-16s  %11s  %11s  %8s  %9s\n",
+            "dtype", "product", "time", "rate", "spread", "foretold");
+    for (uint32_t i = 0; i < c->n_products; i++) {
+        for (uint32_t k = 0; k < c->products[i].n_items; k++) {
+            const struct measured_product *item = &c->products[i].items[k];
+            char shape[48], time[32], rate[32];
+            snprintf(shape, sizeof shape, "%" PRIu32 "x%" PRIu32 "x%" PRIu32 "%s", item->rows, item->columns,
+                     item->depth, item->probe ? " *" : "");
+            units_print(time, sizeof time, DIMENSION_SECONDS, item->time.value);
+            units_print(rate, sizeof rate, DIMENSION_FLOPS,
+                        2.0 * item->rows * item->columns * item->depth / item->time.value);
+            fprintf(stream, "%-5s  %-16s  %11s  %11s  %6.1f %%  %+7.1f %%\n", dtype_name(c->products[i].dtype), shape,
+                    time, rate, 100 * item->time.spread, 100 * (item->foretold / item->time.value - 1));
+        }
+    }
+}
+
 static void print_rate(const char *what, struct measured rate, FILE *stream)
 {
     char text[32];
@@ -167,7 +188,7 @@ static void print_gpu(const struct calibration *c, FILE *stream)
 
 static void print(const struct calibration *c, FILE *stream)
 {
-    static const char *const steps[STEP_COUNT] = {"merge", "finish", "delta", "accumulate", "cast"};
+    static const char *const steps[STEP_COUNT] = {"merge", "finish", "delta", "accumulate", "cast", "elementwise"};
     fprintf(stream, "%s: %" PRIu32 " rank%s on %" PRIu32 " host%s, transport %s, kernels %s, %.0f s\n", c->processor,
             c->ranks, c->ranks == 1 ? "" : "s", c->n_hosts, c->n_hosts == 1 ? "" : "s", c->transport, c->isa,
             c->seconds);
@@ -186,6 +207,8 @@ static void print(const struct calibration *c, FILE *stream)
     if (c->ranks > 1)
         fprintf(stream, "\nwhile messages move a rank computes more slowly by %.2f +- %.2f of that time\n",
                 c->slowdown.value, c->slowdown.spread);
+    if (c->n_products)
+        print_products(c, stream);
     fprintf(stream, "\nblocks that the tables hold, and what their fits make of them");
     print_errors(c, false, stream);
     fprintf(stream, "\nblocks that they do not hold");

@@ -76,12 +76,22 @@ struct search {
     bool any_rank; /* ranks are not looked at */
 };
 
-/* How many ranks the path goes on from piece i - 1 to piece i, round the ring. */
+static uint32_t ahead(uint32_t from, uint32_t to, uint32_t n)
+{
+    return (to + n - from) % n;
+}
+
+/* How far the path goes on from piece i - 1 to piece i, in each dimension round its ring: as a peer's number. */
 static uint32_t hop(const struct search *search, size_t i)
 {
-    uint32_t ranks = search->prediction->whole.ranks;
-    return (search->path->pieces[i].activity.instance + ranks - search->path->pieces[i - 1].activity.instance % ranks) %
-           ranks;
+    const struct ensemble *whole = &search->prediction->whole;
+    const struct layout *layout = &whole->layout;
+    const struct instance *from = &whole->instances[search->path->pieces[i - 1].activity.instance];
+    const struct instance *to = &whole->instances[search->path->pieces[i].activity.instance];
+    uint32_t tp = layout->tp;
+    return peer_number(layout, (struct peer_place){ahead(from->rank, to->rank, layout->cp),
+                                                   ahead(from->group % tp, to->group % tp, tp),
+                                                   ahead(from->group / tp, to->group / tp, layout->dp)});
 }
 
 static bool are_alike(const struct search *search, size_t a, size_t b)
@@ -204,6 +214,12 @@ static const char *message_word(const struct op *op)
         return op->part == PART_K ? "keys" : op->part == PART_V ? "values" : "keys and values";
     case TRAFFIC_GRADIENT:
         return "gradients";
+    case TRAFFIC_TENSOR:
+        return "activations";
+    case TRAFFIC_WEIGHTS:
+        return "weights";
+    case TRAFFIC_WEIGHT_GRADIENT:
+        return "weight gradients";
     default:
         return "message";
     }

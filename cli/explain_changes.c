@@ -63,9 +63,9 @@ static void mark_crossed(bool *crosses, const struct prediction *prediction, con
     struct diagnostics unused; /* every message has a way: it was checked before */
     diagnostics_init(&unused);
     for (uint32_t p = 0; p < messages->n_peers; p++) {
-        uint32_t peer = ensemble_rank(ensemble, instance, messages->peers[p]);
+        struct rank_place peer = ensemble_peer_place(ensemble, instance, messages->peers[p]);
         if (!topology_route(topology, placement_gpu(&prediction->placement, self->group, self->rank),
-                            placement_gpu(&prediction->placement, self->group, peer), route, &unused))
+                            placement_gpu(&prediction->placement, peer.group, peer.rank), route, &unused))
             continue;
         crosses[route->level] = true;
         for (size_t i = 0; i < route->n_links; i++)

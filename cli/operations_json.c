@@ -20,7 +20,10 @@ static void write_operation(struct json_writer *writer, const struct ensemble *w
     json_writer_real(writer, "end", moment->end);
     if (op_is_message(op)) {
         json_writer_real(writer, "move", moment->move);
-        json_writer_count(writer, "peer", op->peer);
+        struct rank_place peer = ensemble_peer_place(whole, place, program->ops[index].peer);
+        json_writer_count(writer, "peer", peer.rank);
+        if (peer.group != whole->instances[place].group)
+            json_writer_count(writer, "peer_group", peer.group);
         json_writer_count(writer, "bytes", op->bytes);
         json_writer_text(writer, "traffic", traffic_name((enum traffic)op->traffic));
     } else if (moment->move > moment->begin) { /* its kernel waited for one of the other compute stream */

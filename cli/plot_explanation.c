@@ -49,6 +49,7 @@ struct chart {
 static void fill(double (*cells)[PATH_KIND_COUNT], double cell_seconds, double begin, double end, enum path_kind kind,
                  size_t n_cells)
 {
+    begin = fmax(begin, 0); /* a replica may begin a phase before the one that ends last does */
     for (size_t cell = (size_t)(begin / cell_seconds); cell < n_cells; cell++) {
         double left = (double)cell * cell_seconds, right = left + cell_seconds;
         if (left >= end)

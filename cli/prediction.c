@@ -14,6 +14,7 @@
 #include "models/base/memory.h"
 #include "models/input/key_table.h"
 #include "models/schedule/checker.h"
+#include "models/schedule/layers/layers.h"
 #include "sim/fold.h"
 #include "sim/interval.h"
 #include "sim/plan.h"
@@ -138,11 +139,12 @@ static bool prove(struct prediction *prediction, struct diagnostics *diag)
 {
     const struct schedule *schedule = &prediction->schedule;
     double operations = (double)prediction->programs[0].n_ops * schedule->ranks;
-    if (prediction->n_programs == schedule->ranks)
+    bool layers = prediction->experiment.step.scope != SCOPE_ATTENTION;
+    if (prediction->n_programs == schedule->ranks && !layers)
         return prediction->proved = checker_check(schedule, prediction->programs, diag);
-    if (operations > PROVED_OPERATIONS_MAX)
+    if (operations > PROVED_OPERATIONS_MAX && !layers)
         return true;
-    struct program *programs = schedule_build_all(schedule);
+    struct program *programs = layers ? schedule_build_attention(schedule) : schedule_build_all(schedule);
     prediction->proved = checker_check(schedule, programs, diag);
     schedule_free_programs(schedule, programs);
     return prediction->proved;
@@ -176,13 +178,12 @@ static bool borrow_schedule(struct prediction *prediction, const struct question
 /* Who runs which program; kept for others with a cache, which then owns it. */
 static bool make_ensemble(struct prediction *prediction, const struct question *question, struct diagnostics *diag)
 {
-    const struct placement *placement = &prediction->placement;
     if (prediction->whole.shapes) /* borrowed */
         return true;
-    if (!ensemble_init(&prediction->whole, prediction->programs, prediction->n_programs, placement->cp,
-                       placement->groups, diag))
+    const struct layout layout = layers_layout(&prediction->schedule);
+    if (!ensemble_init(&prediction->whole, prediction->programs, prediction->n_programs, layout, diag))
         return false;
-    ensemble_set_replicas(&prediction->whole, placement->tp);
+    ensemble_set_replicas(&prediction->whole);
     prediction->made |= MADE_ENSEMBLE;
     if (!question->cache)
         return true;
@@ -228,6 +229,8 @@ enum prediction_status prediction_prepare_schedule(struct prediction *prediction
         fine = false;
     if (!fine)
         return PREDICTION_BAD_INPUT;
+    if (question->topology_path && experiment->step.scope != SCOPE_ATTENTION)
+        prediction->schedule.node_gpus = topology_node_gpus(&prediction->topology);
     tell_phase(prediction, question, "building programs");
     placement_permute(&prediction->placement, prediction->schedule.place_of_rank);
     if (!question->topology_path && !schedule_check_all(&prediction->schedule, diag))
@@ -394,7 +397,7 @@ enum prediction_status prediction_take_run(struct prediction *prediction, struct
     *timeline = (struct timeline){0};
     free(prediction->topology_name);
     prediction->topology_name = memory_text("(this machine)");
-    if (!ensemble_init(&prediction->whole, prediction->programs, ranks, ranks, 1, diag))
+    if (!ensemble_init(&prediction->whole, prediction->programs, ranks, (struct layout){.cp = ranks, .tp = 1, .dp = 1}, diag))
         return PREDICTION_FAILED;
     prediction->made |= MADE_ENSEMBLE;
     prediction->execution = execution_of(&prediction->whole);

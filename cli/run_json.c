@@ -164,6 +164,7 @@ static json_t *hot_link_to_json(const struct prediction *prediction, const struc
         json_set_count(user, "group", link->users[u].group);
         json_set_count(user, "from", link->users[u].from);
         json_set_count(user, "to", link->users[u].to);
+        json_set_count(user, "to_group", link->users[u].to_group);
         json_set_count(user, "bytes", link->users[u].bytes);
         json_array_append_new(users, user);
     }

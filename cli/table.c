@@ -349,9 +349,14 @@ static void write_users(const struct report *report, const struct hot_link *link
     for (uint32_t u = 0; u < link->n_users && used < size; u++) {
         const struct link_user *user = &link->users[u];
         bool groups = report->ranks[report->n_ranks - 1].group > 0;
-        used += (size_t)snprintf(text + used, size - used, "%s%" PRIu32 ">%" PRIu32, u ? " " : "", user->from, user->to);
+        used +=
+            (size_t)snprintf(text + used, size - used, "%s%" PRIu32 ">%" PRIu32, u ? " " : "", user->from, user->to);
         if (groups && used < size)
-            used += (size_t)snprintf(text + used, size - used, " (g%" PRIu32 ")", user->group);
+            used += (size_t)snprintf(text + used, size - used, " (g%" PRIu32, user->group);
+        if (user->to_group != user->group && used < size)
+            used += (size_t)snprintf(text + used, size - used, ">g%" PRIu32, user->to_group);
+        if (groups && used < size)
+            used += (size_t)snprintf(text + used, size - used, ")");
     }
     if (link->ways > link->n_users && used < size)
         snprintf(text + used, size - used, " and %s more", text_of_count(link->ways - link->n_users).text);

@@ -126,11 +126,14 @@ static void append_lanes(char *text, size_t size, const struct schedule *schedul
 /* What an operation is called: its kind and what tells it from its like: "attend k3", "attend q2 k0 h8-15",
  * "send KV to 1", "split-rows Q". */
 static void short_name(const struct trace *trace, uint32_t rank, const struct program *program, const struct op *op,
-                       char *text, size_t size)
+                       const struct rank_place *other_group, char *text, size_t size)
 {
     snprintf(text, size, "%s", op_kind_name((enum op_kind)op->kind));
     if (op_is_message(op)) {
-        append(text, size, " %s %s %" PRIu32, carried(program, op), op->kind == OP_SEND ? "to" : "from", op->peer);
+        append(text, size, " %s %s %" PRIu32, carried(program, op), op->kind == OP_SEND ? "to" : "from",
+               other_group ? other_group->rank : op->peer);
+        if (other_group)
+            append(text, size, " of group %" PRIu32, other_group->group);
     } else if (op_is_attention(op)) {
         if (!are_own(trace->schedule, rank, op->q.owner))
             append_owner(text, size, 'q', op->q.owner);
@@ -147,7 +150,11 @@ static void write_op(struct trace *trace, uint32_t place, size_t thread, uint32_
     const struct op turned = ensemble_op(trace->whole, place, index), *op = &turned;
     char name[96];
     double begin = shown_begin(op, moment);
-    short_name(trace, trace->whole->instances[place].rank, program, op, name, sizeof name);
+    struct rank_place peer = {0};
+    if (op_is_message(op))
+        peer = ensemble_peer_place(trace->whole, place, program->ops[index].peer);
+    bool leaves = op_is_message(op) && peer.group != trace->whole->instances[place].group;
+    short_name(trace, trace->whole->instances[place].rank, program, op, leaves ? &peer : NULL, name, sizeof name);
     begin_event(trace);
     fprintf(trace->stream,
             "{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"%s\",\"pid\":%" PRIu32
@@ -156,9 +163,11 @@ static void write_op(struct trace *trace, uint32_t place, size_t thread, uint32_
             index);
     write_block(trace->stream, "q", op->q);
     write_block(trace->stream, "k", op->k);
+    if (leaves)
+        fprintf(trace->stream, ",\"peer_group\":%" PRIu32, peer.group);
     if (op_is_message(op))
         fprintf(trace->stream, ",\"peer\":%" PRIu32 ",\"bytes\":%" PRIu64 ",\"traffic\":\"%s\",\"moves_at\":%.17g",
-                op->peer, op->bytes, traffic_name((enum traffic)op->traffic), moment.move * 1e6);
+                peer.rank, op->bytes, traffic_name((enum traffic)op->traffic), moment.move * 1e6);
     else if (op_is_attention(op))
         fprintf(trace->stream, ",\"pairs\":%" PRIu64, op->pairs);
     if (op->collective)

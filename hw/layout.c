@@ -9,11 +9,12 @@ struct lanes layout_lanes(const struct schedule *schedule, enum tensor tensor, s
     return tensor_goes_by_keys(tensor) ? schedule_kv_lanes(schedule, lanes) : lanes;
 }
 
-struct layout layout_of(const struct schedule *schedule, const struct buffer *buffer)
+struct buffer_layout layout_of(const struct schedule *schedule, const struct buffer *buffer)
 {
     enum dtype dtype = (enum dtype)buffer->dtype, wide = dtype_accumulator(dtype);
     uint32_t dim = schedule->experiment->model.head_dim;
-    struct layout layout = {.lanes = layout_lanes(schedule, (enum tensor)buffer->tensor, buffer->lanes), .n_arrays = 1};
+    struct buffer_layout layout = {.lanes = layout_lanes(schedule, (enum tensor)buffer->tensor, buffer->lanes),
+                                   .n_arrays = 1};
     for (int a = 0; a < LAYOUT_ARRAYS_MAX; a++)
         layout.arrays[a].dtype = dtype;
     layout.arrays[0].width = dim;
@@ -64,14 +65,14 @@ static bool holds_rows(const struct buffer *buffer, struct block block)
     return block.count == 0 || place_of(buffer, block) + block.count <= buffer->rows;
 }
 
-void *layout_rows(const struct layout *layout, const struct buffer *buffer, void *memory, uint32_t array,
+void *layout_rows(const struct buffer_layout *layout, const struct buffer *buffer, void *memory, uint32_t array,
                   struct block block)
 {
     assert(array < layout->n_arrays && holds_rows(buffer, block));
     return (char *)memory + layout->arrays[array].offset + place_of(buffer, block) * layout->arrays[array].row_bytes;
 }
 
-uint64_t layout_lane_offset(const struct layout *layout, uint32_t array, struct lanes lanes)
+uint64_t layout_lane_offset(const struct buffer_layout *layout, uint32_t array, struct lanes lanes)
 {
     uint64_t item = lanes.item - layout->lanes.item, head = lanes.head - layout->lanes.head;
     return (item * layout->lanes.heads + head) * layout->arrays[array].width * dtype_bytes(layout->arrays[array].dtype);
@@ -112,7 +113,7 @@ static void add_run(struct runs *runs, char *run, uint64_t bytes)
 }
 
 /* Of one array: all its rows at once, or each row, or each item of it. */
-static void add_array(struct runs *runs, const struct layout *layout, const struct buffer *buffer, void *memory,
+static void add_array(struct runs *runs, const struct buffer_layout *layout, const struct buffer *buffer, void *memory,
                       const struct cargo *cargo, uint32_t array)
 {
     const struct lanes all = layout->lanes, lanes = cargo->lanes;
@@ -134,8 +135,8 @@ static bool carries(const struct buffer *buffer, const struct cargo *cargo, uint
     return !tensor_goes_by_keys((enum tensor)buffer->tensor) || (cargo->part & (array == 0 ? PART_K : PART_V));
 }
 
-uint64_t layout_runs(const struct layout *layout, const struct buffer *buffer, void *memory, const struct cargo *cargo,
-                     void (*visit)(void *context, void *run, uint64_t bytes), void *context)
+uint64_t layout_runs(const struct buffer_layout *layout, const struct buffer *buffer, void *memory,
+                     const struct cargo *cargo, void (*visit)(void *context, void *run, uint64_t bytes), void *context)
 {
     struct runs runs = {.visit = visit, .context = context};
     for (uint32_t a = 0; a < layout->n_arrays; a++)
@@ -158,14 +159,14 @@ static void add_piece(void *context, void *run, uint64_t bytes)
     list->count++;
 }
 
-uint32_t layout_pieces(const struct layout *layout, const struct buffer *buffer, void *memory, struct block block,
-                       enum part part, struct piece_of_memory pieces[PIECES_MAX])
+uint32_t layout_pieces(const struct buffer_layout *layout, const struct buffer *buffer, void *memory,
+                       struct block block, enum part part, struct piece_of_memory pieces[PIECES_MAX])
 {
     const struct cargo cargo = {block, layout->lanes, part};
     return layout_cargo_pieces(layout, buffer, memory, &cargo, pieces);
 }
 
-uint32_t layout_cargo_pieces(const struct layout *layout, const struct buffer *buffer, void *memory,
+uint32_t layout_cargo_pieces(const struct buffer_layout *layout, const struct buffer *buffer, void *memory,
                              const struct cargo *cargo, struct piece_of_memory pieces[PIECES_MAX])
 {
     struct piece_list list = {pieces, 0};
@@ -173,7 +174,7 @@ uint32_t layout_cargo_pieces(const struct layout *layout, const struct buffer *b
     return list.count;
 }
 
-uint32_t layout_cargo_arrays(const struct layout *layout, const struct buffer *buffer, const struct cargo *cargo,
+uint32_t layout_cargo_arrays(const struct buffer_layout *layout, const struct buffer *buffer, const struct cargo *cargo,
                              uint64_t bytes[LAYOUT_ARRAYS_MAX])
 {
     const uint64_t lanes = (uint64_t)cargo->lanes.heads * cargo->lanes.items;
@@ -190,7 +191,7 @@ uint32_t layout_cargo_arrays(const struct layout *layout, const struct buffer *b
 static bool check_buffer(const struct schedule *schedule, const struct program *program, const struct buffer *buffer,
                          struct diagnostics *diag)
 {
-    struct layout layout = layout_of(schedule, buffer);
+    struct buffer_layout layout = layout_of(schedule, buffer);
     uint32_t last = layout.n_arrays - 1;
     uint64_t bytes = layout.arrays[last].offset + buffer->rows * layout.arrays[last].row_bytes;
     if (bytes == buffer->bytes)
@@ -243,7 +244,7 @@ static bool check_message(const struct schedule *schedule, const struct program 
                           const struct access *access, struct diagnostics *diag)
 {
     const struct buffer *buffer = &program->buffers[access->buffer];
-    struct layout layout = layout_of(schedule, buffer);
+    struct buffer_layout layout = layout_of(schedule, buffer);
     struct cargo cargo = layout_cargo(schedule, program, op);
     uint64_t bytes = layout_runs(&layout, buffer, &layout, &cargo, skip_run, NULL);
     if (bytes == op->bytes)

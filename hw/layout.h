@@ -15,7 +15,7 @@
 
 #define LAYOUT_ARRAYS_MAX PIECES_MAX
 
-struct layout {
+struct buffer_layout {
     struct lanes lanes; /* the buffer's; of keys, with KV heads for heads */
     uint32_t n_arrays;
     struct {
@@ -25,16 +25,16 @@ struct layout {
     } arrays[LAYOUT_ARRAYS_MAX];
 };
 
-struct layout layout_of(const struct schedule *schedule, const struct buffer *buffer);
+struct buffer_layout layout_of(const struct schedule *schedule, const struct buffer *buffer);
 
 /* `lanes` (of query heads) as the tensor has them: of keys, the KV heads that they read. */
 struct lanes layout_lanes(const struct schedule *schedule, enum tensor tensor, struct lanes lanes);
 
 /* The address of the first row of `block` in array `array` of a buffer at `memory`. */
-void *layout_rows(const struct layout *layout, const struct buffer *buffer, void *memory, uint32_t array,
+void *layout_rows(const struct buffer_layout *layout, const struct buffer *buffer, void *memory, uint32_t array,
                   struct block block);
 /* How far into a row the first of some lanes (as layout_lanes gives them) is, in bytes. */
-uint64_t layout_lane_offset(const struct layout *layout, uint32_t array, struct lanes lanes);
+uint64_t layout_lane_offset(const struct buffer_layout *layout, uint32_t array, struct lanes lanes);
 
 /* What a message carries: some lanes (as layout_lanes gives them) of the rows of a block. */
 struct cargo {
@@ -47,22 +47,22 @@ struct cargo layout_cargo(const struct schedule *schedule, const struct program 
 
 /* Calls `visit` for each run of memory that the cargo consists of, in the order in which it travels; returns the bytes
  * of all. Runs that touch are one. */
-uint64_t layout_runs(const struct layout *layout, const struct buffer *buffer, void *memory, const struct cargo *cargo,
-                     void (*visit)(void *context, void *run, uint64_t bytes), void *context);
+uint64_t layout_runs(const struct buffer_layout *layout, const struct buffer *buffer, void *memory,
+                     const struct cargo *cargo, void (*visit)(void *context, void *run, uint64_t bytes), void *context);
 
 /* The same runs as pieces of a message; returns their number. If that is beyond PIECES_MAX, only so many are written.
  */
-uint32_t layout_cargo_pieces(const struct layout *layout, const struct buffer *buffer, void *memory,
+uint32_t layout_cargo_pieces(const struct buffer_layout *layout, const struct buffer *buffer, void *memory,
                              const struct cargo *cargo, struct piece_of_memory pieces[PIECES_MAX]);
 
 /* The bytes of each array that the cargo is of, in the order in which they travel; returns their number. Unlike pieces,
  * they do not depend on the buffer's size, and are the same at both ends of a message. */
-uint32_t layout_cargo_arrays(const struct layout *layout, const struct buffer *buffer, const struct cargo *cargo,
+uint32_t layout_cargo_arrays(const struct buffer_layout *layout, const struct buffer *buffer, const struct cargo *cargo,
                              uint64_t bytes[LAYOUT_ARRAYS_MAX]);
 
 /* The pieces of all lanes of some rows: as many as there are arrays, at most. */
-uint32_t layout_pieces(const struct layout *layout, const struct buffer *buffer, void *memory, struct block block,
-                       enum part part, struct piece_of_memory pieces[PIECES_MAX]);
+uint32_t layout_pieces(const struct buffer_layout *layout, const struct buffer *buffer, void *memory,
+                       struct block block, enum part part, struct piece_of_memory pieces[PIECES_MAX]);
 
 /* Checks that buffers are as large as they say, that every operation's rows and lanes have their place in its buffers,
  * and that messages carry the bytes they say. A program that fails has not come from an algorithm. False with a message

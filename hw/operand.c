@@ -10,7 +10,7 @@ struct operand operand_of(const struct schedule *schedule, const struct program 
                           uint32_t buffer, struct block block, struct lanes lanes)
 {
     const struct buffer *held = &program->buffers[buffer];
-    struct layout layout = layout_of(schedule, held);
+    struct buffer_layout layout = layout_of(schedule, held);
     struct operand operand = {.buffer = held,
                               .block = block,
                               .lanes = layout_lanes(schedule, (enum tensor)held->tensor, lanes),

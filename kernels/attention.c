@@ -46,7 +46,7 @@ static const struct isa_kernels *best(void)
     return isas[i];
 }
 
-static const struct isa_kernels *kernels(void)
+const struct isa_kernels *isa_in_use(void)
 {
     const struct isa_kernels *isa = atomic_load_explicit(&chosen, memory_order_relaxed);
     return isa ? isa : best();
@@ -54,7 +54,7 @@ static const struct isa_kernels *kernels(void)
 
 const char *attention_isa(void)
 {
-    return kernels()->name;
+    return isa_in_use()->name;
 }
 
 int attention_use(const char *isa)
@@ -91,7 +91,7 @@ static void assert_call(const struct attention_call *call)
 void attention_forward(const struct attention_call *call, void *o, float *lse)
 {
     assert_call(call);
-    kernels()->forward(call, o, lse);
+    isa_in_use()->forward(call, o, lse);
 }
 
 void attention_backward(const struct attention_call *call, const void *d_o, const float *lse, const float *delta,
@@ -100,28 +100,28 @@ void attention_backward(const struct attention_call *call, const void *d_o, cons
     assert_call(call);
     assert_dtype(call->dkv_dtype);
     assert(call->dkv_dtype == call->dtype || call->dkv_dtype == DTYPE_FP32);
-    kernels()->backward(call, d_o, lse, delta, dq);
+    isa_in_use()->backward(call, d_o, lse, delta, dq);
 }
 
 void attention_merge(size_t rows, size_t heads, size_t head_dim, enum dtype dtype, const void *o, const float *lse,
                      float *a, float *m, float *l, int first)
 {
     assert_dtype(dtype);
-    kernels()->merge(rows * heads, head_dim, dtype, o, lse, a, m, l, first != 0);
+    isa_in_use()->merge(rows * heads, head_dim, dtype, o, lse, a, m, l, first != 0);
 }
 
 void attention_finish(size_t rows, size_t heads, size_t head_dim, enum dtype dtype, const float *a, const float *m,
                       const float *l, void *o, float *lse)
 {
     assert_dtype(dtype);
-    kernels()->finish(rows * heads, head_dim, dtype, a, m, l, o, lse);
+    isa_in_use()->finish(rows * heads, head_dim, dtype, a, m, l, o, lse);
 }
 
 void attention_delta(size_t rows, size_t heads, size_t head_dim, enum dtype dtype, const void *o, const void *d_o,
                      float *delta)
 {
     assert_dtype(dtype);
-    kernels()->delta(rows * heads, head_dim, dtype, o, d_o, delta);
+    isa_in_use()->delta(rows * heads, head_dim, dtype, o, d_o, delta);
 }
 
 void attention_accumulate(size_t count, enum dtype target_dtype, void *target, enum dtype source_dtype,
@@ -129,7 +129,7 @@ void attention_accumulate(size_t count, enum dtype target_dtype, void *target, e
 {
     assert_dtype(target_dtype);
     assert_dtype(source_dtype);
-    kernels()->accumulate(count, target_dtype, target, source_dtype, source, first != 0);
+    isa_in_use()->accumulate(count, target_dtype, target, source_dtype, source, first != 0);
 }
 
 void attention_sum_lse(size_t count, const float *part, float *lse, int first)
@@ -149,7 +149,7 @@ void attention_correct(size_t rows, size_t heads, size_t head_dim, enum dtype pa
 {
     assert_dtype(part_dtype);
     assert_dtype(o_dtype);
-    kernels()->correct(rows * heads, head_dim, part_dtype, part, part_lse, lse, o_dtype, o, first != 0);
+    isa_in_use()->correct(rows * heads, head_dim, part_dtype, part, part_lse, lse, o_dtype, o, first != 0);
 }
 
 /* What is not a number is never hidden. */
@@ -165,7 +165,8 @@ void attention_weigh(size_t rows, size_t heads, size_t head_dim, enum dtype part
 {
     assert_dtype(part_dtype);
     assert_dtype(numerator_dtype);
-    kernels()->weigh(rows * heads, head_dim, part_dtype, part, part_lse, top, numerator_dtype, numerator, denominator);
+    isa_in_use()->weigh(rows * heads, head_dim, part_dtype, part, part_lse, top, numerator_dtype, numerator,
+                        denominator);
 }
 
 void attention_normalize(size_t rows, size_t heads, size_t head_dim, enum dtype numerator_dtype, const void *numerator,
@@ -173,5 +174,5 @@ void attention_normalize(size_t rows, size_t heads, size_t head_dim, enum dtype 
 {
     assert_dtype(numerator_dtype);
     assert_dtype(o_dtype);
-    kernels()->normalize(rows * heads, head_dim, numerator_dtype, numerator, denominator, top, o_dtype, o, lse);
+    isa_in_use()->normalize(rows * heads, head_dim, numerator_dtype, numerator, denominator, top, o_dtype, o, lse);
 }

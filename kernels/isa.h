@@ -1,8 +1,10 @@
-/* isa.h - what each instruction set's object provides; attention.c chooses one and checks the arguments. */
+/* isa.h - what each instruction set's object provides; attention.c chooses one; it and product.c check the arguments.
+ */
 #ifndef CPSIM_KERNELS_ISA_H
 #define CPSIM_KERNELS_ISA_H
 
 #include "kernels/attention.h"
+#include "kernels/product.h"
 
 struct isa_kernels {
     const char *name;
@@ -22,7 +24,12 @@ struct isa_kernels {
                   const float *top, enum dtype numerator_dtype, void *numerator, float *denominator);
     void (*normalize)(size_t rows, size_t head_dim, enum dtype numerator_dtype, const void *numerator,
                       const float *denominator, const float *top, enum dtype o_dtype, void *o, float *lse);
+    void (*multiply)(const struct product_call *call); /* with all strides given */
+    size_t tile_rows, tile_columns;                    /* of its register tile */
 };
+
+/* The one that attention_use chose, or the best that this CPU has. */
+const struct isa_kernels *isa_in_use(void);
 
 extern const struct isa_kernels isa_baseline;
 #ifdef __x86_64__

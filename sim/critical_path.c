@@ -129,22 +129,29 @@ static void note_end(const struct run *run, struct activity end, struct moment m
         raise(group_ended(run, end.instance, op), moment.end);
 }
 
+/* When the phase before that of an operation ended for its replica. */
+static double phase_begun(const struct run *run, struct activity end)
+{
+    const struct ensemble *ensemble = run->plan->simulation->ensemble;
+    enum phase phase = program_phase(ensemble_program(ensemble, end.instance), end.op);
+    double phase_end[PHASE_COUNT];
+    timeline_phases(run->timeline, ensemble->instances[end.instance].replica, phase_end);
+    return phase ? phase_end[phase - 1] : 0;
+}
+
 /* The moment of an activity, all that it waits for having been noted. */
 static struct moment moment_of(const struct run *run, struct activity activity, const struct activity *receive)
 {
     const struct plan *plan = run->plan;
     const struct program *program = ensemble_program(plan->simulation->ensemble, activity.instance);
-    enum phase phase = program_phase(program, activity.op);
-    uint32_t replica = plan->simulation->ensemble->instances[activity.instance].replica;
-    double phase_end[PHASE_COUNT];
-    timeline_phases(run->timeline, replica, phase_end);
-    double begin = phase ? phase_end[phase - 1] : 0;
+    double begin = phase_begun(run, activity);
     raise(&begin, posted(run, activity));
     raise(&begin, plan_issued_at(plan, activity));
     if (!receive) {
         double end = begin + plan_seconds(plan, activity);
         return (struct moment){begin, begin, end};
     }
+    raise(&begin, phase_begun(run, *receive));
     raise(&begin, posted(run, *receive));
     raise(&begin, plan_issued_at(plan, *receive));
     const struct path *path = plan_path(plan, activity);

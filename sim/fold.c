@@ -16,7 +16,8 @@
 static void add_instances(struct folding *folding, const struct ensemble *all, const struct partition *partition)
 {
     struct ensemble *ensemble = &folding->ensemble;
-    *ensemble = (struct ensemble){.ranks = all->ranks,
+    *ensemble = (struct ensemble){.layout = all->layout,
+                                  .ranks = all->ranks,
                                   .groups = all->groups,
                                   .shapes = all->shapes,
                                   .n_shapes = all->n_shapes,

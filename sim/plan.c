@@ -190,10 +190,10 @@ static bool find_way(struct plan *plan, uint32_t i, uint32_t p, struct diagnosti
     struct route *route = &plan->ways[way].route;
     if (route->n_links > 0)
         return true;
-    uint32_t peer = ensemble_rank(ensemble, i, ensemble->shapes[self->shape].messages.peers[p]);
+    struct rank_place peer = ensemble_peer_place(ensemble, i, ensemble->shapes[self->shape].messages.peers[p]);
     take_hops(plan, way);
     return topology_route(simulation->cost->topology, placement_gpu(simulation->placement, self->group, self->rank),
-                          placement_gpu(simulation->placement, self->group, peer), route, why);
+                          placement_gpu(simulation->placement, peer.group, peer.rank), route, why);
 }
 
 /* Lanes opened so far from one instance: to whom, over which way, at which rate. */
@@ -232,10 +232,12 @@ static void plan_instance(struct plan *plan, uint32_t i, struct lanes_open *open
         uint32_t p = outlook->kinds[k].peer;
         struct diagnostics why;
         diagnostics_init(&why);
-        if (!find_way(plan, i, p, &why) && (*problems)++ < PROBLEMS_SHOWN)
-            diagnostics_add(diag, "rank %" PRIu32 " of group %" PRIu32 " cannot send to rank %" PRIu32 ": %s",
-                            self->rank, self->group,
-                            ensemble_rank(ensemble, i, ensemble->shapes[self->shape].messages.peers[p]), why.lines[0]);
+        if (!find_way(plan, i, p, &why) && (*problems)++ < PROBLEMS_SHOWN) {
+            char peer[64];
+            ensemble_describe_peer(ensemble, i, ensemble->shapes[self->shape].messages.peers[p], peer, sizeof peer);
+            diagnostics_add(diag, "rank %" PRIu32 " of group %" PRIu32 " cannot send to %s: %s", self->rank,
+                            self->group, peer, why.lines[0]);
+        }
         diagnostics_fini(&why);
         paths[k].way = self->first_peer + p;
         paths[k].cost = cost_transfer(simulation->cost, &plan->ways[paths[k].way].route, &outlook->kinds[k].transfer);

@@ -55,17 +55,24 @@ static void close_phases(double phase_end[PHASE_COUNT])
     }
 }
 
-/* The step's phases are those of the replica that ends last. */
+/* Moments this close, of the step, are the same: replicas that exchange messages end together, but for rounding. */
+#define SAME 1e-9
+
+/* The step's phases are those of the replica that ends last; of several, of the lowest. */
 static void end_phases(struct timeline *timeline, uint32_t n_replicas)
 {
+    double end = 0, *phase_end = timeline->phase_end;
     for (uint32_t r = 0; timeline->replica_end && r < n_replicas; r++) {
         close_phases(timeline->replica_end[r]);
-        if (timeline->replica_end[r][PHASE_COUNT - 1] <= timeline->phase_end[PHASE_COUNT - 1])
+        double replica_end = timeline->replica_end[r][PHASE_COUNT - 1];
+        end = replica_end > end ? replica_end : end;
+        if (replica_end <= phase_end[PHASE_COUNT - 1] * (1 + SAME))
             continue;
-        memcpy(timeline->phase_end, timeline->replica_end[r], sizeof timeline->phase_end);
+        memcpy(phase_end, timeline->replica_end[r], sizeof timeline->phase_end);
         timeline->last_replica = r;
     }
-    close_phases(timeline->phase_end);
+    phase_end[PHASE_COUNT - 1] = end > phase_end[PHASE_COUNT - 1] ? end : phase_end[PHASE_COUNT - 1];
+    close_phases(phase_end);
 }
 
 bool recorder_end(struct recorder *recorder, struct diagnostics *diag)

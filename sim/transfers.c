@@ -104,7 +104,8 @@ static void limit_by_fan(const struct walk *walk, const struct op *op, uint32_t 
     for (uint32_t k = walk->n_levels; k-- > 0;) {
         double here = (double)of_group(walk, op, k)->bytes, most = topology->levels[k].fan_bytes_per_s;
         if (most > 0 && k <= level && is_of_fan(walk, op)) {
-            double rate = most * (double)op->bytes / ((double)surroundings_senders(walk->surroundings, k) * (here + 2 * beyond));
+            double rate =
+                most * (double)op->bytes / ((double)surroundings_senders(walk->surroundings, k) * (here + 2 * beyond));
             if (transfer->fan_bytes_per_s <= 0 || rate < transfer->fan_bytes_per_s) {
                 transfer->fan_bytes_per_s = rate;
                 transfer->fan_level = k;
@@ -112,6 +113,15 @@ static void limit_by_fan(const struct walk *walk, const struct op *op, uint32_t 
         }
         beyond += here;
     }
+}
+
+/* How many steps of a ring a message of the collective stands for. */
+static uint32_t steps_of(const struct collective *collective)
+{
+    uint32_t round = collective->n_members - 1;
+    if (!collective->flowing || collective->call == CALL_ALL_TO_ALL)
+        return 1;
+    return collective->call == CALL_ALL_REDUCE ? 2 * round : round;
 }
 
 static struct transfer transfer_of(const struct walk *walk, uint32_t i)
@@ -126,7 +136,9 @@ static struct transfer transfer_of(const struct walk *walk, uint32_t i)
     limit_by_fan(walk, op, level, &transfer);
     if (op->collective) {
         const struct sent *sent = of_collective(walk, op, level);
-        transfer.call = walk->program->collectives[op->collective - 1].call;
+        const struct collective *collective = &walk->program->collectives[op->collective - 1];
+        transfer.call = collective->call;
+        transfer.steps = steps_of(collective);
         transfer.level_bytes = sent->bytes;
         transfer.rounds = sent->rounds;
         transfer.members = surroundings_members(walk->surroundings, op->collective - 1, level);

@@ -6,6 +6,9 @@
  * of the level's instance and O beyond it, and u GPUs of the instance do likewise, all at the same time. Then the pipe
  * passes u (I + 2 O), and a message of b bytes gets F b / (u (I + 2 O)) of it. What stays inside a member does not
  * pass; nor does a message to one peer alone, which is no fan and has its links to itself.
+ *
+ * A message of a flowing collective (program.h) of N members stands for all that a ring sends to a neighbour in its
+ * N - 1 steps, or of an all-reduce in its 2 (N - 1).
  */
 #ifndef CPSIM_SIM_TRANSFERS_H
 #define CPSIM_SIM_TRANSFERS_H
@@ -21,7 +24,7 @@ static inline bool transfers_equal(const struct transfer *a, const struct transf
     return a->bytes == b->bytes && a->communicator.ranks == b->communicator.ranks &&
            a->communicator.span == b->communicator.span && a->peer_bytes == b->peer_bytes &&
            a->posted_bytes == b->posted_bytes && a->call == b->call && a->level_bytes == b->level_bytes &&
-           a->rounds == b->rounds && a->members == b->members && a->fan_level == b->fan_level &&
+           a->rounds == b->rounds && a->members == b->members && a->steps == b->steps && a->fan_level == b->fan_level &&
            a->fan_bytes_per_s >= b->fan_bytes_per_s && a->fan_bytes_per_s <= b->fan_bytes_per_s;
 }
 

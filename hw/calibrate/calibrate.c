@@ -76,7 +76,11 @@ static const struct calibration_way way_cpu = {
     .choose = choose_nothing,
     .open = open_nothing,
     .close = close_nothing,
-    .parts = {{calibrate_steps, 0.08}, {calibrate_attention, 0.7}, {calibrate_links, 0.18}, {calibrate_slowdown, 0.04}},
+    .parts = {{calibrate_steps, 0.08},
+              {calibrate_attention, 0.62},
+              {calibrate_products, 0.08},
+              {calibrate_links, 0.18},
+              {calibrate_slowdown, 0.04}},
 };
 
 const struct compute_ops *calibration_compute(const struct calibration_settings *settings)

@@ -24,6 +24,7 @@ struct calibration_settings {
     struct compute_settings kernels;    /* (GPUs) device below 0: each rank takes the one of its place on its host */
     struct transport_settings carrying; /* (GPUs) how the transport is to move their memory */
     const struct gpu_grid *grid;        /* (GPUs) what is measured; NULL: that of `quick` */
+    const char *cublas;                 /* (GPUs) path of cuBLAS; NULL: the system's */
     const char *transport;              /* NULL: what fits how the process was started */
     /* 0: one for each core, or each GPU, or as many as MPI started. With one GPU and transport 'local': for how many
      * ranks that share it the topology is (0: GPU_SHARED_RANKS); one measures. */
@@ -61,6 +62,34 @@ struct measured_table {
 };
 
 #define TABLES_MAX 12
+
+/* A matrix product of one table, or one that the table is to foretell. */
+struct measured_product {
+    uint32_t rows, columns, depth;
+    bool probe; /* the table does not hold it */
+    struct measured time;
+    double foretold; /* seconds by the model; 0 until profile_foretell_products */
+};
+
+#define PRODUCTS_MAX 24
+
+struct measured_products {
+    enum dtype dtype;
+    struct measured_product items[PRODUCTS_MAX]; /* those of the table ascending in work */
+    uint32_t n_items;
+    uint32_t tile_rows, tile_columns;
+    double prologue; /* what a tile costs beside its depth, as so many more of depth */
+    double spread;   /* of the rates */
+};
+
+#define PRODUCT_TABLES_MAX 3
+
+/* The orders in which a layer multiplies: forward, its input's gradient, its weights' gradient. Samples take turns
+ * among them, so that a time's spread is theirs too. */
+#define PRODUCT_ORDERS 3
+extern const struct product_order {
+    bool a_transposed, b_transposed;
+} product_orders[PRODUCT_ORDERS];
 
 struct measured_level {
     char name[16];
@@ -102,6 +131,7 @@ struct gpu_figures {
     uint32_t held[HELD_MAX];    /* SMs; the first is 0 */
     uint32_t n_held, n_held_blocks;
     struct held_block held_blocks[HELD_BLOCKS_MAX];
+    char no_products[512];         /* why no matrix products were measured; "": they were */
     struct measured copy_slowdown; /* of a message beside attention: its time over that alone; 0: not measured */
     struct measured_collective collectives[COLLECTIVES_MAX];
     uint32_t n_collectives;
@@ -121,6 +151,8 @@ struct calibration {
     struct measured steps[STEP_COUNT]; /* bytes per second */
     struct measured_table tables[TABLES_MAX];
     uint32_t n_tables;
+    struct measured_products products[PRODUCT_TABLES_MAX];
+    uint32_t n_products;
     struct measured slowdown; /* transfer_slowdown; the spread is absolute */
     uint64_t slowdown_bytes;  /* of the messages beside which it was measured */
     struct measured_level levels[MEASURED_LEVELS_MAX];
@@ -152,7 +184,7 @@ struct calibration_part {
     void *device; /* the way's own */
 };
 
-#define WAY_PARTS_MAX 6
+#define WAY_PARTS_MAX 8
 
 /* How a kind of device is measured. */
 struct calibration_way {
@@ -171,6 +203,10 @@ extern const struct calibration_way calibration_way_cuda; /* only if built with 
 
 bool calibrate_attention(struct calibration_part *part);
 bool calibrate_steps(struct calibration_part *part);
+bool calibrate_products(struct calibration_part *part);
+/* What a tile costs beside its depth, from the first product that the table does not hold, which has little depth, and
+ * the square of the same rows and columns: t = k (depth + prologue). 0 where they do not say. */
+void measured_products_set_prologue(struct measured_products *table);
 bool calibrate_links(struct calibration_part *part);
 bool calibrate_slowdown(struct calibration_part *part);
 

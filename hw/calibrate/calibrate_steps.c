@@ -40,6 +40,9 @@ static void run_step(struct tensors *t, enum device_step step, enum dtype dtype,
     case STEP_CAST:
         attention_accumulate(rows * DIM, dtype, t->d_o, DTYPE_FP32, t->a, 1);
         break;
+    case STEP_ELEMENTWISE: /* a residual's sum stands for all of them */
+        attention_accumulate(rows * DIM, dtype, t->d_o, dtype, t->o, 0);
+        break;
     case STEP_COUNT:
         break;
     }
@@ -51,7 +54,7 @@ double calibration_step_bytes(enum device_step step, enum dtype dtype, uint32_t 
     double tensor = dim * size, partial = tensor + number, state = (dim + 2) * number, sum = dim * number;
     const double bytes[STEP_COUNT] = {
         [STEP_MERGE] = partial + 2 * state,   [STEP_FINISH] = state + partial, [STEP_DELTA] = 2 * tensor + number,
-        [STEP_ACCUMULATE] = tensor + 2 * sum, [STEP_CAST] = sum + tensor,
+        [STEP_ACCUMULATE] = tensor + 2 * sum, [STEP_CAST] = sum + tensor,      [STEP_ELEMENTWISE] = 3 * tensor,
     };
     return bytes[step];
 }

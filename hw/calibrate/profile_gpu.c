@@ -71,6 +71,8 @@ void profile_gpu_write_notes(const struct calibration *c, FILE *stream)
         "; long as alone.\n",
         c->shared_gpu ? "copies" : "messages", c->slowdown_bytes >> 20, c->slowdown.spread, gpu->copy_slowdown.value);
     write_held(gpu, stream);
+    if (*gpu->no_products)
+        fprintf(stream, ";\n; Matrix products were not measured: %.150s\n", gpu->no_products);
 }
 
 /* ---- collectives ---- */

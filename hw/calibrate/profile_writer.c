@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "hw/calibrate/profile_gpu.h"
+#include "hw/calibrate/profile_products.h"
 #include "models/cost/kernel_fit.h"
 
 static double flops_per_pair(const struct measured_table *table)
@@ -38,7 +39,7 @@ static void write_rates(const struct measured_table *table, enum block_kind kind
     fputc('\n', stream);
 }
 
-static void write_source(const struct calibration *c, FILE *stream)
+void profile_write_source(const struct calibration *c, FILE *stream)
 {
     char day[16] = "";
     time_t now = time(NULL);
@@ -63,7 +64,7 @@ static void write_table(const struct calibration *c, const struct measured_table
             table->spread);
     write_rates(table, BLOCK_FULL, stream);
     write_rates(table, BLOCK_CAUSAL, stream);
-    write_source(c, stream);
+    profile_write_source(c, stream);
 }
 
 static void write_warnings(const struct calibration *c, FILE *stream)
@@ -115,7 +116,7 @@ static void write_kernel_times(const struct kernel_times *times, FILE *stream)
 
 bool profile_write(const struct calibration *c, FILE *stream)
 {
-    static const char *const steps[STEP_COUNT] = {"merge", "finish", "delta", "accumulate", "cast"};
+    static const char *const steps[STEP_COUNT] = {"merge", "finish", "delta", "accumulate", "cast", "elementwise"};
     write_origin(c, stream);
     fprintf(stream, ";\n");
     if (c->on_gpu)
@@ -131,11 +132,12 @@ bool profile_write(const struct calibration *c, FILE *stream)
     fprintf(stream, "kernel            = %s\n\n[steps]\n", c->times ? c->times->kernel : c->kernel);
     double spread = 0;
     for (int step = 0; step < STEP_COUNT; step++) {
-        fprintf(stream, "%-10s = %.5g GB/s\n", steps[step], c->steps[step].value / 1e9);
+        fprintf(stream, "%-11s = %.5g GB/s\n", steps[step], c->steps[step].value / 1e9);
         spread = fmax(spread, c->steps[step].spread);
     }
-    fprintf(stream, "spread     = %.3g\n", spread);
-    write_source(c, stream);
+    fprintf(stream, "spread      = %.3g\n", spread);
+    profile_write_source(c, stream);
+    profile_write_products(c, stream);
     for (uint32_t i = 0; i < c->n_tables; i++)
         write_table(c, &c->tables[i], stream);
     if (c->times)
@@ -203,5 +205,5 @@ bool profile_foretell(struct calibration *c, const struct device *device, struct
         }
         table->spread = fmax(table->spread, table->fit_error);
     }
-    return true;
+    return profile_foretell_products(c, device, diag);
 }

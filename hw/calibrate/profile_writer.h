@@ -16,4 +16,7 @@ bool profile_write_topology(const struct calibration *calibration, const char *d
  * the error that its fit leaves. False with messages when the profile lacks a table. */
 bool profile_foretell(struct calibration *calibration, const struct device *device, struct diagnostics *diag);
 
+/* The key `source` of a section: where and when it was measured. */
+void profile_write_source(const struct calibration *calibration, FILE *stream);
+
 #endif

@@ -128,7 +128,7 @@ struct share_of_memory planned_share_memory(const struct collective_plan *plan, 
     if (share->block.count == 0)
         return out;
     const struct buffer *buffer = &program->buffers[share->buffer];
-    struct layout layout = layout_of(plan->schedule, buffer);
+    struct buffer_layout layout = layout_of(plan->schedule, buffer);
     out.n_pieces = layout_pieces(&layout, buffer, memory, share->block, PART_ALL, out.pieces);
     return out;
 }

@@ -81,8 +81,8 @@ static void copy_run(void *context, void *run, uint64_t bytes)
     copying->packed += bytes;
 }
 
-static void copy_all(struct copying *copying, const struct layout *layout, const struct buffer *buffer, void *memory,
-                     const struct cargo *cargo)
+static void copy_all(struct copying *copying, const struct buffer_layout *layout, const struct buffer *buffer,
+                     void *memory, const struct cargo *cargo)
 {
     layout_runs(layout, buffer, memory, cargo, copy_run, copying);
     copy_rows(copying);
@@ -98,7 +98,7 @@ uint32_t message_arrays(const struct schedule *schedule, const struct program *p
                         uint64_t bytes[LAYOUT_ARRAYS_MAX])
 {
     const struct buffer *buffer = buffer_of(program, message);
-    const struct layout layout = layout_of(schedule, buffer);
+    const struct buffer_layout layout = layout_of(schedule, buffer);
     const struct cargo cargo = layout_cargo(schedule, program, message);
     return layout_cargo_arrays(&layout, buffer, &cargo, bytes);
 }
@@ -108,7 +108,7 @@ uint32_t packing_begin(struct packings *packings, const struct compute_ops *ops,
                        void *memory, struct piece_of_memory pieces[PIECES_MAX], size_t *packing)
 {
     const struct buffer *buffer = buffer_of(program, message);
-    struct layout layout = layout_of(schedule, buffer);
+    struct buffer_layout layout = layout_of(schedule, buffer);
     struct cargo cargo = layout_cargo(schedule, program, message);
     uint32_t count = layout_cargo_pieces(&layout, buffer, memory, &cargo, pieces);
     *packing = NOT_PACKED;
@@ -132,7 +132,7 @@ void packing_end(struct packings *packings, const struct compute_ops *ops, struc
     if (packing == NOT_PACKED)
         return;
     const struct buffer *buffer = buffer_of(program, message);
-    struct layout layout = layout_of(schedule, buffer);
+    struct buffer_layout layout = layout_of(schedule, buffer);
     struct cargo cargo = layout_cargo(schedule, program, message);
     struct copying copying = {ops, compute, (enum stream)message->stream, .packed = packings->items[packing].memory};
     if (message->kind == OP_RECEIVE)

@@ -19,7 +19,7 @@ static struct block input_block(const struct rank_tensors *t, const struct buffe
 }
 
 /* Inputs are made by position with all heads of all items; the buffer's lanes are cut from that. */
-static void make_row(const struct rank_tensors *t, uint64_t seed, const struct layout *layout, enum dtype dtype,
+static void make_row(const struct rank_tensors *t, uint64_t seed, const struct buffer_layout *layout, enum dtype dtype,
                      enum input input, uint64_t position, char *row)
 {
     const struct lanes lanes = layout->lanes;
@@ -52,7 +52,7 @@ static void write_array(const struct rank_tensors *t, uint64_t seed, uint32_t in
     const struct buffer *buffer = &t->program->buffers[index];
     if (buffer->bytes == 0) /* no batch item is this rank's */
         return;
-    struct layout layout = layout_of(t->schedule, buffer);
+    struct buffer_layout layout = layout_of(t->schedule, buffer);
     uint64_t row_bytes = layout.arrays[array].row_bytes;
     struct block block = input_block(t, buffer);
     struct span spans[SHARD_SPANS_MAX];
@@ -102,7 +102,7 @@ void outputs_fini(struct outputs *outputs)
 static float *read_array(const struct rank_tensors *t, uint32_t index, uint32_t array)
 {
     const struct buffer *buffer = &t->program->buffers[index];
-    struct layout layout = layout_of(t->schedule, buffer);
+    struct buffer_layout layout = layout_of(t->schedule, buffer);
     uint64_t bytes = buffer->rows * layout.arrays[array].row_bytes, size = dtype_bytes((enum dtype)buffer->dtype);
     float *numbers = memory_zeroed(bytes / size, sizeof *numbers);
     if (bytes == 0)

@@ -20,6 +20,7 @@
 #include "kernels/vector/backward.h"
 #include "kernels/vector/elementwise.h"
 #include "kernels/vector/spread.h"
+#include "kernels/vector/product.h"
 // clang-format on
 
 const struct isa_kernels ISA_KERNELS = {
@@ -33,4 +34,7 @@ const struct isa_kernels ISA_KERNELS = {
     .correct = correct,
     .weigh = weigh,
     .normalize = normalize,
+    .multiply = multiply_matrices,
+    .tile_rows = MICRO_ROWS,
+    .tile_columns = PANEL,
 };

@@ -1,4 +1,9 @@
-/* communicators.c - joined by messages: a forest of ranks per stream, flattened into lists. */
+/* communicators.c - joined by messages: a forest of ranks per stream, flattened into lists.
+ *
+ * Where no message of a stream leaves its group, as nearly always, the forest is of one group's ranks. Otherwise it is
+ * of all ranks; since groups are alike, the trees that the first group's ranks are in are all that is kept. Rank r of
+ * group g is number g * ranks + r to the first group.
+ */
 #include "models/cost/communicators.h"
 
 #include <stdlib.h>
@@ -23,28 +28,29 @@ static void join(uint32_t *parent, uint32_t a, uint32_t b)
         parent[a] = b;
 }
 
-/* Lists the ranks of each tree, ascending. */
-static void list_members(uint32_t *parent, uint32_t n, uint32_t *ranks, struct members *members)
+/* Lists the ranks of each tree, ascending; `members` is of the first `n_kept`. */
+static void list_members(uint32_t *parent, uint32_t n, uint32_t *numbers, struct members *members, uint32_t n_kept)
 {
-    uint32_t *place = memory_zeroed(n, sizeof *place), next = 0;
+    uint32_t *place = memory_zeroed(n, sizeof *place), *count = memory_zeroed(n, sizeof *count), next = 0;
     for (uint32_t r = 0; r < n; r++)
-        members[root_of(parent, r)].count++;
+        count[root_of(parent, r)]++;
     for (uint32_t r = 0; r < n; r++) {
         if (parent[r] != r)
             continue;
-        members[r].ranks = ranks + next;
         place[r] = next;
-        next += members[r].count;
+        next += count[r];
     }
-    for (uint32_t r = 0; r < n; r++) {
+    for (uint32_t r = 0; r < n_kept; r++) {
         uint32_t root = root_of(parent, r);
-        ranks[place[root]++] = r;
-        members[r] = members[root];
+        members[r] = (struct members){numbers + place[root], count[root]};
     }
+    for (uint32_t r = 0; r < n; r++)
+        numbers[place[root_of(parent, r)]++] = r;
     free(place);
+    free(count);
 }
 
-/* Whether `rank` sends anything to its peer `peer` in `stream` that is no part of a collective. */
+/* Whether programs of `shape` send anything to their peer `peer` in `stream` that is no part of a collective. */
 static bool sends(const struct shape *shape, uint32_t peer, enum stream stream)
 {
     const struct messages *messages = &shape->messages;
@@ -55,33 +61,49 @@ static bool sends(const struct shape *shape, uint32_t peer, enum stream stream)
     return false;
 }
 
+static bool leaves_group(const struct ensemble *ensemble, enum stream stream)
+{
+    for (uint32_t s = 0; s < ensemble->n_shapes; s++) {
+        const struct shape *shape = &ensemble->shapes[s];
+        for (uint32_t p = shape->messages.n_peers; p-- > 0 && shape->messages.peers[p] >= ensemble->ranks;)
+            if (sends(shape, p, stream))
+                return true;
+    }
+    return false;
+}
+
+static void join_members(struct communicators *communicators, enum stream stream)
+{
+    const struct ensemble *ensemble = communicators->ensemble;
+    uint32_t n = leaves_group(ensemble, stream) ? ensemble->n_instances : ensemble->ranks;
+    uint32_t *parent = memory_zeroed(n, sizeof *parent);
+    for (uint32_t i = 0; i < n; i++)
+        parent[i] = i;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct shape *shape = ensemble_shape(ensemble, i);
+        for (uint32_t p = 0; p < shape->messages.n_peers; p++)
+            if (sends(shape, p, stream))
+                join(parent, i, ensemble_peers(ensemble, i)[p].instance);
+    }
+    communicators->numbers[stream] = memory_zeroed(n, sizeof *communicators->numbers[stream]);
+    list_members(parent, n, communicators->numbers[stream], communicators->members + (size_t)stream * ensemble->ranks,
+                 ensemble->ranks);
+    free(parent);
+}
+
 void communicators_init(struct communicators *communicators, const struct ensemble *ensemble)
 {
-    uint32_t n = ensemble->ranks;
-    size_t size = (size_t)STREAM_COUNT * n;
-    *communicators = (struct communicators){.ensemble = ensemble,
-                                            .ranks = memory_zeroed(size, sizeof *communicators->ranks),
-                                            .members = memory_zeroed(size, sizeof *communicators->members)};
-    uint32_t *parent = memory_zeroed(size, sizeof *parent);
-    for (size_t i = 0; i < size; i++)
-        parent[i] = (uint32_t)(i % n);
-    for (uint32_t r = 0; r < n; r++) {
-        const struct shape *shape = ensemble_shape(ensemble, r);
-        for (uint32_t p = 0; p < shape->messages.n_peers; p++)
-            for (uint32_t s = 0; s < STREAM_COUNT; s++)
-                if (sends(shape, p, (enum stream)s))
-                    join(parent + (size_t)s * n, r, ensemble_peers(ensemble, r)[p].instance);
-    }
-    for (size_t s = 0; s < STREAM_COUNT; s++)
-        list_members(parent + s * n, n, communicators->ranks + s * n, communicators->members + s * n);
-    for (size_t i = 0; i < size; i++)
-        communicators->members[i].n = n;
-    free(parent);
+    *communicators = (struct communicators){
+        .ensemble = ensemble,
+        .members = memory_zeroed((size_t)STREAM_COUNT * ensemble->ranks, sizeof *communicators->members)};
+    for (int s = 0; s < STREAM_COUNT; s++)
+        join_members(communicators, (enum stream)s);
 }
 
 void communicators_fini(struct communicators *communicators)
 {
-    free(communicators->ranks);
+    for (int s = 0; s < STREAM_COUNT; s++)
+        free(communicators->numbers[s]);
     free(communicators->members);
     *communicators = (struct communicators){0};
 }
@@ -91,10 +113,7 @@ struct members communicator_of_stream(const struct communicators *communicators,
     return communicators->members[(size_t)stream * communicators->ensemble->ranks + rank];
 }
 
-struct members communicator_of_collective(const struct communicators *communicators, uint32_t rank,
-                                          const struct collective *collective)
+struct members communicator_of_collective(const struct program *program, const struct collective *collective)
 {
-    const struct ensemble *ensemble = communicators->ensemble;
-    return (struct members){ensemble_program(ensemble, rank)->lists + collective->members, collective->n_members,
-                            ensemble->instances[rank].turn, ensemble->ranks};
+    return (struct members){program->lists + collective->members, collective->n_members};
 }

@@ -5,6 +5,9 @@
  * messages of a stream join, directly or through others, are one group. So a ring over all ranks is one communicator,
  * those beside each other (usp) are one each, and the rings inside windows and between them (double-ring), which have
  * streams of their own, are too.
+ *
+ * Groups of the layout are alike, so members are named as programs name peers (peers.h): the same numbers for each
+ * group, which mean other ranks for each.
  */
 #ifndef CPSIM_MODELS_COST_COMMUNICATORS_H
 #define CPSIM_MODELS_COST_COMMUNICATORS_H
@@ -12,30 +15,26 @@
 #include "models/schedule/ensemble.h"
 
 struct members {
-    const uint32_t *ranks; /* CP ranks, as a program that is turned by `turn` of `n` ranks names them */
-    uint32_t count, turn, n;
+    const uint32_t *numbers; /* of peers */
+    uint32_t count;
 };
-
-static inline uint32_t members_rank(struct members members, uint32_t i)
-{
-    return (uint32_t)(((uint64_t)members.ranks[i] + members.turn) % members.n);
-}
 
 struct communicators {
     const struct ensemble *ensemble;
-    uint32_t *ranks;         /* of every stream, group by group: [stream * n + ...] */
-    struct members *members; /* [stream * n + rank] */
+    uint32_t *numbers[STREAM_COUNT]; /* of the communicators of each stream, one after the other */
+    struct members *members;         /* [stream * ranks + CP rank] */
 };
 
-/* `ensemble`: of all ranks; it outlives the communicators. Groups of the layout have the same ones. */
+/* `ensemble`: of all ranks; it outlives the communicators. */
 void communicators_init(struct communicators *communicators, const struct ensemble *ensemble);
 void communicators_fini(struct communicators *communicators);
 
-/* Those of the communicator that carries messages of `stream` to or from CP rank `rank`, collectives' apart. */
+/* Those of the communicator that carries messages of `stream` to or from CP rank `rank` of any group, collectives'
+ * apart: itself alone if there are none. The numbers mean ranks as they are, not turned; the lowest is of the own
+ * group. */
 struct members communicator_of_stream(const struct communicators *communicators, uint32_t rank, enum stream stream);
 
-/* Those of a collective of the program of CP rank `rank`. */
-struct members communicator_of_collective(const struct communicators *communicators, uint32_t rank,
-                                          const struct collective *collective);
+/* Those of a collective of a program. The numbers mean ranks as ensemble_peer_place says. */
+struct members communicator_of_collective(const struct program *program, const struct collective *collective);
 
 #endif

@@ -50,6 +50,8 @@ bool cost_init_kept(struct cost *cost, const struct device *device, const struct
         if (fit->lack == LACKS_KERNEL) /* then it is lacking in both passes */
             break;
     }
+    if (experiment->step.scope != SCOPE_ATTENTION)
+        good = cost_layers_check(cost, diag) && good;
     return good;
 }
 
@@ -133,8 +135,11 @@ static bool is_in_library(const struct cost *cost, const struct op *op)
            mechanism_counts(cost->without, MECHANISM_COLLECTIVES);
 }
 
+/* The constant that an operation's rate is. */
 static uint32_t constant_of(const struct op *op)
 {
+    if (!op_is_attention(op))
+        return op->kind == OP_PRODUCT ? CONSTANT_PRODUCTS : CONSTANT_STEPS;
     return pass_of(op) == PASS_FORWARD ? CONSTANT_FORWARD : CONSTANT_BACKWARD;
 }
 
@@ -159,6 +164,8 @@ double cost_spread(const struct cost *cost, uint32_t constant)
     }
     if (constant == CONSTANT_STEPS)
         return cost->device->steps_spread;
+    if (constant == CONSTANT_PRODUCTS)
+        return cost_products_spread(cost);
     if (constant == CONSTANT_HOST)
         return cost_implementation(cost)->host_spread;
     const struct attention_table *table = cost->fit[constant == CONSTANT_FORWARD ? PASS_FORWARD : PASS_BACKWARD].table;
@@ -175,6 +182,8 @@ double cost_op_seconds(const struct cost *cost, const struct program *program, c
     if (op_is_attention(op))
         return cost_end_factor(cost, constant_of(op)) * attention_seconds(cost, program, op) +
                cost_end_factor(cost, CONSTANT_STEPS) * cost_copies_seconds(cost, program, op);
+    if (op_is_of_layer(op))
+        return cost_end_factor(cost, constant_of(op)) * cost_layer_seconds(cost, program, op);
     return cost_end_factor(cost, CONSTANT_STEPS) * cost_step_seconds(cost, program, op);
 }
 
@@ -182,13 +191,15 @@ double cost_op_moved_seconds(const struct cost *cost, const struct program *prog
 {
     if (op_is_attention(op) && cost_copies_kernels(cost, program, op) > 0.0)
         return cost_op_seconds(cost, program, op); /* of two constants */
-    return cost_end_factor(cost, op_is_attention(op) ? constant_of(op) : CONSTANT_STEPS) * middle;
+    return cost_end_factor(cost, constant_of(op)) * middle;
 }
 
 double cost_op_fixed_seconds(const struct cost *cost, const struct program *program, const struct op *op)
 {
     if (op_is_message(op) || is_in_library(cost, op))
         return 0.0;
+    if (op_is_of_layer(op))
+        return cost_end_factor(cost, constant_of(op)) * cost_layer_fixed_seconds(cost, program, op);
     if (!op_is_attention(op))
         return cost_end_factor(cost, CONSTANT_STEPS) * cost_step_fixed_seconds(cost, program, op);
     const struct kernel_block block = block_of(cost, op);
@@ -241,8 +252,12 @@ uint32_t cost_message_sms(const struct cost *cost, const struct transfer_cost *t
     return implementation->fixed_sms ? implementation->sms : transfer->channels;
 }
 
-double cost_op_flops(const struct cost *cost, const struct op *op)
+double cost_op_flops(const struct cost *cost, const struct program *program, const struct op *op)
 {
+    if (op->kind == OP_PRODUCT) {
+        const struct layer_work *work = program_work(program, op);
+        return 2.0 * (double)work->rows * (double)work->columns * (double)work->depth;
+    }
     if (!op_is_attention(op))
         return 0.0;
     double pairs = op->pairs ? (double)op->pairs : op->q.count * cost_block_rows(&cost->schedule->sharding, op->k);

@@ -2,10 +2,10 @@
  *
  * Attention: t = max(a, launch) + max(heads (b rows + c pairs head_dim), longest tile), with a, b and c fitted to the
  * profile's table of published or measured rates (kernel_fit.h); but never less than its bytes take through memory.
- * Merge, finish, delta, accumulate, cast: bytes read and written at the step's rate, or at the achievable memory
- * bandwidth, plus a launch: each operand once, unless the experiment's implementation has its own passes. Messages: a
- * delay, then bytes at the (shared) bandwidth of the links, or at what the message alone reaches where that is less:
- * that of its channels (channels.h), or its part of a collective's.
+ * Layers' operations: layer_cost.c. Merge, finish, delta, accumulate, cast: bytes read and written at the step's rate,
+ * or at the achievable memory bandwidth, plus a launch: each operand once, unless the experiment's implementation has
+ * its own passes. Messages: a delay, then bytes at the (shared) bandwidth of the links, or at what the message alone
+ * reaches where that is less: that of its channels (channels.h), or its part of a collective's.
  */
 #ifndef CPSIM_MODELS_COST_COST_H
 #define CPSIM_MODELS_COST_COST_H
@@ -55,8 +55,8 @@ double cost_op_moved_seconds(const struct cost *cost, const struct program *prog
 double cost_op_fixed_seconds(const struct cost *cost, const struct program *program, const struct op *op);
 
 /* FLOPs of a local operation: 4 * computed pairs * query heads * head_dim * batch for attention, 2.5 times that
- * backward; 0 otherwise. */
-double cost_op_flops(const struct cost *cost, const struct op *op);
+ * backward; 2 * rows * columns * depth for a matrix product; 0 otherwise. */
+double cost_op_flops(const struct cost *cost, const struct program *program, const struct op *op);
 
 /* Messages of one level whose times vary together, and apart from those of the others. */
 enum message_class { MESSAGE_LONE, MESSAGE_OF_COLLECTIVE, MESSAGE_OF_SMALL_COLLECTIVE, MESSAGE_CLASSES };
@@ -72,6 +72,8 @@ struct transfer {
     /* Of a collective, what its sender sends over the same level: bytes, in how many groups, among how many. */
     uint64_t level_bytes;
     uint32_t rounds, members;
+    /* Of a flowing collective, how many steps of a ring the one message stands for; 0 and 1: it is a message. */
+    uint32_t steps;
     double fan_bytes_per_s; /* the most it reaches as one of a fan (sim/transfers.h); 0: any */
     uint32_t fan_level;     /* that allows no more */
 };
@@ -88,7 +90,8 @@ struct transfer_cost {
 /* Of a message of one of a library's collectives: its part of start and rate of the protocol that the library takes. Of
  * another one, or of an all-to-all, which is messages to the library too: by its channels. Where the level of its route
  * says nothing of these: alpha, or, where the size curve says that the message takes longer than alpha and its bytes at
- * the level's bandwidth, that much more. */
+ * the level's bandwidth, that much more. A message that stands for steps of a ring: their delays, one after the other,
+ * and their rate, that of a step's bytes. */
 struct transfer_cost cost_transfer(const struct cost *cost, const struct route *route, const struct transfer *transfer);
 
 /* SMs that a message holds on the device of either end while it moves: one for each of its channels, unless the
@@ -125,8 +128,8 @@ bool cost_synchronizes(const struct cost *cost);
 double cost_message_factor(const struct cost *cost, const struct transfer_cost *transfer);
 
 /* The constants that the costs stand on and that vary independently: the rates of forward and of backward kernels,
- * those of the steps, the host's times, the message times of each class on each level. */
-enum { CONSTANT_FORWARD, CONSTANT_BACKWARD, CONSTANT_STEPS, CONSTANT_HOST, CONSTANT_LEVELS };
+ * those of the steps, of matrix products, the host's times, the message times of each class on each level. */
+enum { CONSTANT_FORWARD, CONSTANT_BACKWARD, CONSTANT_STEPS, CONSTANT_PRODUCTS, CONSTANT_HOST, CONSTANT_LEVELS };
 uint32_t cost_constants(const struct cost *cost);
 /* How far constant `constant` varies, relative; 0: not known. */
 double cost_spread(const struct cost *cost, uint32_t constant);

@@ -30,6 +30,14 @@ double cost_end_factor(const struct cost *cost, uint32_t constant);
 double cost_step_seconds(const struct cost *cost, const struct program *program, const struct op *op);
 double cost_step_fixed_seconds(const struct cost *cost, const struct program *program, const struct op *op);
 
+/* Seconds of an operation of a layer, its launches among them, and those that these take. False, with a message, when
+ * the device's profile cannot say what a product takes. */
+double cost_layer_seconds(const struct cost *cost, const struct program *program, const struct op *op);
+double cost_layer_fixed_seconds(const struct cost *cost, const struct program *program, const struct op *op);
+bool cost_layers_check(const struct cost *cost, struct diagnostics *diag);
+/* How far the rates of the products vary, relative. */
+double cost_products_spread(const struct cost *cost);
+
 /* Seconds of the implementation's copies around an attention kernel. */
 double cost_copies_seconds(const struct cost *cost, const struct program *program, const struct op *op);
 /* How many kernels these are. */

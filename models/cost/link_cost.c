@@ -9,6 +9,15 @@
  * takes as long for 64 MiB as for 128). Where a larger message of the curve took less time than a smaller one (a
  * transport that changes its protocol too late), the larger one's counts: no message need take longer than a larger
  * one. Blocks of keys and values lie at the large end, so it is there that the curve has to hold.
+ *
+ * A flowing collective (models/schedule/program.h) is a pipelined ring of N members whose one message stands for n
+ * steps: n = N - 1 of an all-gather or a reduce-scatter, 2 (N - 1) of an all-reduce, whose bytes are n / N of the data.
+ * By a protocol it takes what it takes written out: the protocol's start and all bytes at its rate. By channels or a
+ * curve, n times what a step's message waits, and the bytes at the rate that such a message has: as if no step began
+ * before the one before it ended, which is right for a ring in step over links that are alike. Its sums are a part of
+ * the rate. What it leaves out: each neighbour goes by its own link, so a member whose links are faster than others'
+ * ends sooner than the ring would let it; and that the steps of a ring over links of several latencies wait for some of
+ * them each, not all for their own.
  */
 #include <math.h>
 
@@ -32,15 +41,26 @@ static double curve_seconds(const struct level *level, double alpha_seconds, dou
     }
 }
 
-static struct transfer_cost by_curve(const struct cost *cost, const struct route *route, double bytes)
+/* How many messages one after the other a transfer stands for, and the bytes of each. */
+static double steps_of(const struct transfer *transfer)
+{
+    return transfer->steps > 1 ? transfer->steps : 1;
+}
+
+static double step_bytes(const struct transfer *transfer)
+{
+    return (double)transfer->bytes / steps_of(transfer);
+}
+
+static struct transfer_cost by_curve(const struct cost *cost, const struct route *route,
+                                     const struct transfer *transfer)
 {
     const struct level *level = &cost->topology->levels[route->level];
-    struct transfer_cost result = {
-        .delay_seconds = route->alpha_seconds, .bytes_per_s = route->bytes_per_s, .level = route->level};
+    double bytes = step_bytes(transfer), delay = route->alpha_seconds;
     if (level->n_curve > 0 && mechanism_counts(cost->without, MECHANISM_CURVES))
-        result.delay_seconds =
-            fmax(result.delay_seconds, curve_seconds(level, route->alpha_seconds, bytes) - bytes / level->bytes_per_s);
-    return result;
+        delay = fmax(delay, curve_seconds(level, route->alpha_seconds, bytes) - bytes / level->bytes_per_s);
+    return (struct transfer_cost){
+        .delay_seconds = delay * steps_of(transfer), .bytes_per_s = route->bytes_per_s, .level = route->level};
 }
 
 /* Alpha of the route, with `seconds` in place of its outermost level's latency. */
@@ -64,7 +84,8 @@ static struct transfer_cost by_channels(const struct cost *cost, const struct ro
                                         const struct transfer *transfer)
 {
     const struct level *level = &cost->topology->levels[route->level];
-    struct channels channels = channels_of(cost->topology, transfer->communicator, route->level, transfer->bytes);
+    struct channels channels =
+        channels_of(cost->topology, transfer->communicator, route->level, (uint64_t)ceil(step_bytes(transfer)));
     double channel = channels.small ? level->ll_bytes_per_s : level->channel_bytes_per_s;
     double to_peer = channels.count * channel, to_all = INFINITY;
     double start = !channels.small && level->channel_seconds > 0 ? level->channel_seconds : level->latency_seconds;
@@ -83,8 +104,8 @@ static struct transfer_cost by_channels(const struct cost *cost, const struct ro
                        channels.count * channel / load_of(&channels, transfer));
     if (transfer->posted_bytes > transfer->peer_bytes)
         rate = fmin(rate, to_all * share(transfer->bytes, transfer->posted_bytes));
-    return (struct transfer_cost){alpha_with(cost, route, start), fmin(rate, route->bytes_per_s), channels.count, class,
-                                  route->level};
+    return (struct transfer_cost){alpha_with(cost, route, start) * steps_of(transfer), fmin(rate, route->bytes_per_s),
+                                  channels.count, class, route->level};
 }
 
 /* However the collective is written out, its groups one after the other make the protocol's start and rate. */
@@ -119,7 +140,7 @@ static struct transfer_cost by_library(const struct cost *cost, const struct rou
         return by_protocol(cost, route, transfer);
     if (level->channels && mechanism_counts(cost->without, MECHANISM_CHANNELS))
         return by_channels(cost, route, transfer);
-    return by_curve(cost, route, (double)transfer->bytes);
+    return by_curve(cost, route, transfer);
 }
 
 struct transfer_cost cost_transfer(const struct cost *cost, const struct route *route, const struct transfer *transfer)

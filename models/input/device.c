@@ -3,7 +3,7 @@
  * A profile is a [device] section and any number of [attention KERNEL forward|backward HEAD_DIM] sections, one table of
  * rates each. HEAD_DIM `any` and dtype `any` serve whatever is asked (a device whose rate is the same for all). A DTYPE
  * behind HEAD_DIM keeps tables of different dtypes apart. [steps] may give the steps around attention rates of their
- * own.
+ * own. [product DTYPE] sections: product_tables.h.
  */
 #include "models/input/device.h"
 
@@ -15,6 +15,7 @@
 #include "models/input/data_path.h"
 #include "models/input/device_keys.h"
 #include "models/input/ini_document.h"
+#include "models/input/product_tables.h"
 #include "models/input/units.h"
 
 #define HEAD_DIM_MAX 4096
@@ -149,6 +150,7 @@ static bool read_document(struct device *device, const struct ini_document *docu
     if (steps)
         good &= key_table_read(&device_steps_section, document, steps, device, diag);
     bool tables = read_tables(device, document, diag);
+    good &= product_tables_read(device, document, diag);
     if (read && tables && device->n_tables)
         good &= check_default_kernel(device, document, diag);
     return good && read && tables;
@@ -189,6 +191,7 @@ void device_fini(struct device *device)
         free(device->tables[i].causal);
     }
     free(device->tables);
+    product_tables_fini(device);
     free(device->path);
     memset(device, 0, sizeof *device);
 }

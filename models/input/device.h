@@ -1,7 +1,8 @@
 /* device.h - a device profile: how fast a GPU (or CPU) computes attention, how much memory it has and how fast that is.
  *
  * Data only, read from models/devices/NAME.ini, every figure with its source; models/cost turns it into seconds. A
- * kernel's speed is given as published or measured: rates at square problem sizes, per pass, mask and head dim.
+ * kernel's speed is given as published or measured: rates at square problem sizes, per pass, mask and head dim; rates
+ * of matrix products per dtype.
  */
 #ifndef CPSIM_MODELS_INPUT_DEVICE_H
 #define CPSIM_MODELS_INPUT_DEVICE_H
@@ -47,8 +48,29 @@ struct attention_table {
     int line;
 };
 
-/* The steps around attention, which stream their operands through memory. */
-enum device_step { STEP_MERGE, STEP_FINISH, STEP_DELTA, STEP_ACCUMULATE, STEP_CAST, STEP_COUNT };
+/* One run that a rate was published or measured for: C [rows x columns] = A [rows x depth] B [depth x columns]. */
+struct product_point {
+    double rows, columns, depth;
+    double flops_per_s; /* FLOPs = 2 * rows * columns * depth */
+};
+
+/* One section [product DTYPE]: how fast matrix products are. */
+struct product_table {
+    uint32_t dtypes;                /* bit i: holds for operands of enum dtype i */
+    int named_dtype;                /* that of the section's name; -1: any */
+    double tile_rows, tile_columns; /* of the result, that one processor works on at a time */
+    double prologue;                /* what a tile costs beside its depth, as so many more of depth */
+    double peak_flops_per_s;        /* that no product exceeds; 0: not stated */
+    double rate_scale;              /* multiplies every rate: a device known by those of a relative */
+    double spread;                  /* relative, of measured rates; 0: not known */
+    struct product_point *rates;    /* a larger product takes longer */
+    size_t n_rates;
+    int line;
+};
+
+/* The steps around attention, and the elementwise ones of a layer (norms, activations, residuals, the optimizer's),
+ * which stream their operands through memory. */
+enum device_step { STEP_MERGE, STEP_FINISH, STEP_DELTA, STEP_ACCUMULATE, STEP_CAST, STEP_ELEMENTWISE, STEP_COUNT };
 
 struct device {
     char *path;
@@ -66,6 +88,8 @@ struct device {
     char default_kernel[32];
     struct attention_table *tables;
     size_t n_tables;
+    struct product_table *products;
+    size_t n_products;
 };
 
 /* Reads the profile `name` (a name under models/devices/ or a path to a file). */

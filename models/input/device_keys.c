@@ -9,66 +9,23 @@
 #include <string.h>
 
 #include "models/base/memory.h"
+#include "models/input/device_values.h"
 #include "models/input/units.h"
 
 #define TFLOP 1e12
 
 static const char rates_form[] = "SEQ_LEN: RATE, ... such as 2048: 360 TFLOP/s, 4096: 376 TFLOP/s (lengths ascending)";
-static const char dtypes_form[] = "any, or a list of fp64, fp32, bf16, fp16, fp8";
-
-/* Cuts the next word off `*text` at `separator` and strips blanks around it; NULL at the end of the text. */
-static char *next_item(char **text, char separator)
-{
-    char *item = *text;
-    if (!item)
-        return NULL;
-    char *end = strchr(item, separator);
-    *text = end ? end + 1 : NULL;
-    if (end)
-        *end = '\0';
-    item += strspn(item, " \t");
-    size_t length = strlen(item);
-    while (length && strchr(" \t", item[length - 1]))
-        item[--length] = '\0';
-    return item;
-}
-
-static bool parse_dtype_list(char *text, uint32_t *dtypes)
-{
-    if (strcmp(text, "any") == 0) {
-        *dtypes = (1U << DTYPE_COUNT) - 1U;
-        return true;
-    }
-    *dtypes = 0;
-    for (char *item; (item = next_item(&text, ','));) {
-        enum dtype dtype;
-        if (!dtype_parse(item, &dtype) || (*dtypes >> dtype & 1U))
-            return false;
-        *dtypes |= 1U << dtype;
-    }
-    return true;
-}
 
 static bool parse_dtypes(void *target, const char *text, const char **expected)
 {
     struct attention_table *table = target;
-    char *copy = memory_text(text);
-    bool good = parse_dtype_list(copy, &table->dtypes);
-    free(copy);
-    *expected = dtypes_form;
-    return good;
+    return device_parse_dtypes(&table->dtypes, text, expected);
 }
 
 static void print_dtypes(const void *target, char *text, size_t size)
 {
     const struct attention_table *table = target;
-    size_t length = 0;
-    if (size)
-        text[0] = '\0';
-    for (int d = 0; d < DTYPE_COUNT && length < size; d++)
-        if (table->dtypes >> d & 1U)
-            length +=
-                (size_t)snprintf(text + length, size - length, "%s%s", length ? ", " : "", dtype_name((enum dtype)d));
+    device_print_dtypes(table->dtypes, text, size);
 }
 
 /* Reads "1024: 315.2 TFLOP/s, 2048: 359.7 TFLOP/s" into at most RATE_POINTS_MAX points; the number of points, 0 if it
@@ -76,10 +33,10 @@ static void print_dtypes(const void *target, char *text, size_t size)
 static size_t parse_rate_list(char *text, struct rate_point points[RATE_POINTS_MAX])
 {
     size_t count = 0;
-    for (char *item; (item = next_item(&text, ','));) {
+    for (char *item; (item = device_next_item(&text, ','));) {
         char *rate_text = item;
-        char *length_text = next_item(&rate_text, ':');
-        rate_text = next_item(&rate_text, '\0');
+        char *length_text = device_next_item(&rate_text, ':');
+        rate_text = device_next_item(&rate_text, '\0');
         uint64_t seq_len;
         double rate;
         if (count == RATE_POINTS_MAX || !rate_text || !units_parse_count(length_text, &seq_len) || seq_len == 0 ||
@@ -140,21 +97,6 @@ static void print_causal(const void *target, char *text, size_t size)
 {
     const struct attention_table *table = target;
     print_rates(table->causal, table->n_causal, text, size);
-}
-
-/* What the rates stand on is for the reader of the file; here it only has to be there. */
-static bool parse_source(void *target, const char *text, const char **expected)
-{
-    (void)target;
-    *expected = "where the rates were published or measured";
-    return *text != '\0';
-}
-
-static void print_source(const void *target, char *text, size_t size)
-{
-    (void)target;
-    if (size)
-        text[0] = '\0';
 }
 
 static const struct key_spec device_keys[] = {
@@ -242,23 +184,14 @@ static const struct key_spec device_keys[] = {
         .offset = offsetof(struct device, step_bytes_per_s) + (STEP) * sizeof(double), .fallback = "", .minimum = 1e3, \
         .maximum = 1e15, .form = "a rate such as 8.5 GB/s", .help = (HELP)                                             \
     }
-#define SPREAD_KEY(STRUCT, MEMBER, HELP)                                                                               \
-    {                                                                                                                  \
-        .name = "spread", .type = KEY_QUANTITY, .dimension = DIMENSION_NUMBER, .offset = offsetof(STRUCT, MEMBER),     \
-        .fallback = "0", .minimum = 0, .maximum = 10, .form = "a share such as 0.03", .help = (HELP)                   \
-    }
-#define SOURCE_KEY                                                                                                     \
-    {                                                                                                                  \
-        .name = "source", .type = KEY_CUSTOM, .form = "text", .parse = parse_source, .print = print_source,            \
-        .help = "where the rates come from"                                                                            \
-    }
-
 static const struct key_spec steps_keys[] = {
     STEP_KEY("merge", STEP_MERGE, "joining a partial result to the online softmax state, in bytes read and written"),
     STEP_KEY("finish", STEP_FINISH, "the output from that state"),
     STEP_KEY("delta", STEP_DELTA, "the backward pass's sums over dO and O"),
     STEP_KEY("accumulate", STEP_ACCUMULATE, "adding a block's gradient to a sum"),
     STEP_KEY("cast", STEP_CAST, "copying to another type"),
+    STEP_KEY("elementwise", STEP_ELEMENTWISE,
+             "a layer's norms, activations, residuals, embeddings, loss and optimizer"),
     SPREAD_KEY(struct device, steps_spread, "how far these rates vary, relative: gives predictions an interval"),
     SOURCE_KEY,
 };
@@ -268,7 +201,7 @@ static const char *const persistent_words[] = {"unknown", "no", "yes", NULL}; /*
 static const struct key_spec attention_keys[] = {
     {.name = "dtype",
      .type = KEY_CUSTOM,
-     .form = dtypes_form,
+     .form = device_dtypes_form,
      .parse = parse_dtypes,
      .print = print_dtypes,
      .help = "the dtypes that the rates hold for"},
@@ -374,6 +307,6 @@ const struct section_spec device_attention_section = {
 };
 
 static const struct section_spec *const device_sections[] = {&device_section, &device_steps_section,
-                                                             &device_attention_section, NULL};
+                                                             &device_attention_section, &device_product_section, NULL};
 
 const struct file_spec device_file = {.name = "device profile", .sections = device_sections};

@@ -7,5 +7,6 @@
 
 extern const struct section_spec device_section, device_steps_section; /* of a struct device */
 extern const struct section_spec device_attention_section;             /* of a struct attention_table */
+extern const struct section_spec device_product_section;               /* of a struct product_table */
 
 #endif

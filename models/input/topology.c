@@ -222,3 +222,14 @@ void topology_each_value(const struct topology *topology,
         graph_each_value(topology, visit, context);
     overrides_each_value(topology, visit, context);
 }
+
+uint64_t topology_node_gpus(const struct topology *topology)
+{
+    uint64_t gpus = 1;
+    for (uint32_t k = 0; k < topology->n_levels; k++) {
+        if (topology->levels[k].attach == ATTACH_RAIL && k > 0)
+            return gpus;
+        gpus *= topology->levels[k].sizes ? 0 : topology->levels[k].size;
+    }
+    return 0;
+}

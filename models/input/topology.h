@@ -161,6 +161,10 @@ void topology_fini(struct topology *topology);
 /* The same for a topology given as text (tests and tools): `name` stands for the path in messages. */
 bool topology_read_text(struct topology *topology, const char *name, const char *text, struct diagnostics *diag);
 
+/* Consecutive GPUs of a node: what is inside of the innermost level that each GPU (or some) has a port of its own into;
+ * 0 where there is no such level, or nodes are not alike. */
+uint64_t topology_node_gpus(const struct topology *topology);
+
 /* A message about a key of [cluster], at the line or override that wrote it; about the file where none did. Returns
  * false. */
 bool topology_complain(const struct topology *topology, const char *key, struct diagnostics *diag, const char *format,

@@ -200,9 +200,9 @@ static struct traced_way *trace_way(struct tracing *tracing, uint32_t i, uint32_
     struct traced_way *traced = &tracing->ways[way];
     if (traced->bytes_per_s > 0)
         return traced;
-    uint32_t peer = ensemble_rank(ensemble, i, ensemble->shapes[self->shape].messages.peers[p]);
+    struct rank_place peer = ensemble_peer_place(ensemble, i, ensemble->shapes[self->shape].messages.peers[p]);
     if (!topology_route(tracing->input->cost->topology, placement_gpu(placement, self->group, self->rank),
-                        placement_gpu(placement, self->group, peer), route, diag))
+                        placement_gpu(placement, peer.group, peer.rank), route, diag))
         return NULL;
     traced->bytes_per_s = route->bytes_per_s;
     traced->first = tracing->n_crossed;
@@ -237,11 +237,13 @@ static bool check_message(const struct tracing *tracing, const struct message *m
         bytes_per_s * ((moment.end - moment.move) * (1 + 1e-9) + 1e-14 * step_seconds + GRAIN_SECONDS) + 1;
     if ((double)op->bytes <= possible)
         return true;
+    char peer[64];
+    ensemble_describe_peer(ensemble, message->instance, op->peer, peer, sizeof peer);
     return diagnostics_add(diag,
-                           "rank %" PRIu32 " sends %" PRIu64 " bytes to rank %" PRIu32
-                           " in %.9g s, faster than the %.9g bytes/s of the way there",
-                           ensemble->instances[message->instance].rank, op->bytes,
-                           ensemble_rank(ensemble, message->instance, op->peer), moment.end - moment.move, bytes_per_s);
+                           "rank %" PRIu32 " sends %" PRIu64 " bytes to %s in %.9g s, faster than the %.9g bytes/s of "
+                           "the way there",
+                           ensemble->instances[message->instance].rank, op->bytes, peer, moment.end - moment.move,
+                           bytes_per_s);
 }
 
 /* Loads every link with every message. Adds to `byte_hops` each message's bytes times the links that it crosses. */
@@ -387,8 +389,8 @@ static void find_users(const struct tracing *tracing, struct link_use *use)
         const struct messages *messages = &ensemble->shapes[self->shape].messages;
         for (uint32_t p = 0; p < messages->n_peers; p++) {
             const struct traced_way *way = &tracing->ways[self->first_peer + p];
-            const struct link_user user = {self->group, self->rank, ensemble_rank(ensemble, i, messages->peers[p]),
-                                           way->bytes};
+            struct rank_place to = ensemble_peer_place(ensemble, i, messages->peers[p]);
+            const struct link_user user = {self->group, self->rank, to.group, to.rank, way->bytes};
             for (size_t hop = 0; hop < way->count; hop++)
                 for (uint32_t h = 0; h < use->n_hot; h++)
                     if (tracing->crossed[way->first + hop].load->link == use->hot[h].link)

@@ -65,7 +65,7 @@ static void count_work(struct rank_report *rank, const struct schedule *schedule
         const struct op *op = &program->ops[i];
         if (op_is_message(op))
             continue;
-        rank->flops += cost_op_flops(&cost, op);
+        rank->flops += cost_op_flops(&cost, program, op);
         if (op->kind == OP_ATTEND && i < program->phase_end[PHASE_FORWARD])
             add_pairs(rank, schedule, op);
     }

@@ -66,7 +66,8 @@ struct hot_link {
     double utilization;
     uint64_t ways; /* from a rank to a rank, that cross it; folded: not those of links that it stands for */
     struct link_user {
-        uint32_t group, from, to; /* CP ranks */
+        uint32_t group, from;  /* CP rank `from` of group `group` */
+        uint32_t to_group, to; /* sends to this one */
         uint64_t bytes;
     } users[LINK_USERS_MAX]; /* the heaviest of these ways; folded: ways of their class */
     uint32_t n_users;

@@ -1,5 +1,8 @@
 /* step_path.c - walks from the end of each phase to its begin, and turns what it found round.
  *
+ * Each replica has phases of its own. The walk begins with the one that ends last; a message leads to another one if it
+ * was that one's end that was late, and so does its phase's begin.
+ *
  * `at` is the moment from which on the path is known; each visit of an activity that ended then adds the piece between
  * the end of its cause and that. A cause never ends later than what it causes begins, and dependencies have no cycle,
  * so the walk ends; a kernel that is waited for has taken time, so neither does waiting close one.
@@ -18,15 +21,13 @@ struct walk {
     const struct path_input *input;
     struct step_path *path; /* backwards while it grows */
     double grain;
-    enum phase phase;
-    double phase_begin;
 };
 
 /* What an activity waited for: all of that ended by `end`. */
 struct cause {
     double end;
     enum path_cause cause;
-    struct activity activity;
+    struct activity activity; /* of a phase's begin: any of the rank whose phase it is */
 };
 
 static const struct program *program_of(const struct walk *walk, struct activity activity)
@@ -57,9 +58,32 @@ static void consider(const struct walk *walk, struct cause *latest, struct cause
 
 /* ---- operations that an operation waited for ---- */
 
-static uint32_t first_of_phase(const struct walk *walk, const struct program *program)
+static uint32_t first_of_phase(const struct program *program, enum phase phase)
 {
-    return walk->phase ? program->phase_end[walk->phase - 1] : 0;
+    return phase ? program->phase_end[phase - 1] : 0;
+}
+
+static enum phase phase_of(const struct walk *walk, struct activity activity)
+{
+    return program_phase(program_of(walk, activity), activity.op);
+}
+
+static const struct ensemble *timelines(const struct walk *walk)
+{
+    return walk->input->folding ? &walk->input->folding->ensemble : walk->input->whole;
+}
+
+static uint32_t replica_of(const struct walk *walk, uint32_t instance)
+{
+    return timelines(walk)->instances[folding_instance(walk->input->folding, instance)].replica;
+}
+
+/* When a phase began for a rank. */
+static double begin_of(const struct walk *walk, uint32_t instance, enum phase phase)
+{
+    double phase_end[PHASE_COUNT];
+    timeline_phases(walk->input->timeline, replica_of(walk, instance), phase_end);
+    return phase ? phase_end[phase - 1] : 0;
 }
 
 /* Steps to the next (or with -1 the previous) operation of the same stream; whether that was posted together with `op`.
@@ -100,7 +124,7 @@ static void consider_order(const struct walk *walk, struct activity end, bool ot
 {
     const struct stream_order *order = &ensemble_shape(walk->input->whole, end.instance)->order;
     const struct op *op = &order->program->ops[end.op];
-    uint32_t first = first_of_phase(walk, order->program);
+    uint32_t first = first_of_phase(order->program, phase_of(walk, end));
     for (uint32_t i = 0; i <= order->n_streams; i++) {
         enum stream stream = i ? (enum stream)order->streams[i - 1] : (enum stream)op->stream;
         uint32_t waits = stream_order_waits(order, end.op, stream);
@@ -209,10 +233,14 @@ static void consider_host(const struct walk *walk, struct activity self, struct 
 
 static struct cause cause_of(const struct walk *walk, struct activity self)
 {
-    struct cause latest = {walk->phase_begin, PATH_BY_PHASE, {0, PATH_NO_OP}};
+    struct cause latest = {begin_of(walk, self.instance, phase_of(walk, self)), PATH_BY_PHASE, self};
     consider_group(walk, self, false, &latest);
-    if (op_is_message(op_of(walk, self)))
-        consider_group(walk, ensemble_other_end(walk->input->whole, self), true, &latest);
+    if (op_is_message(op_of(walk, self))) {
+        struct activity other = ensemble_other_end(walk->input->whole, self);
+        consider(walk, &latest,
+                 (struct cause){begin_of(walk, other.instance, phase_of(walk, other)), PATH_BY_PHASE, other});
+        consider_group(walk, other, true, &latest);
+    }
     consider_host(walk, self, &latest);
     consider_turn(walk, self, &latest);
     return latest;
@@ -292,7 +320,7 @@ static void visit(struct walk *walk, struct activity self, struct cause cause, d
 {
     struct moment moment = moment_of(walk, self);
     struct path_piece piece = {
-        .begin = cause.end, .end = at, .phase = walk->phase, .cause = cause.cause, .activity = self};
+        .begin = cause.end, .end = at, .phase = phase_of(walk, self), .cause = cause.cause, .activity = self};
     const struct op *op = op_of(walk, self);
     struct path_cost cost = cost_of(walk, self, moment);
     if (op_is_message(op))
@@ -312,20 +340,20 @@ static uint32_t rank_at(const struct walk *walk, uint32_t instance)
     return first->group * folding->ensemble.ranks + first->rank;
 }
 
-/* Of the replica that ends last: others do not hold it up. */
-static struct activity last_to_end(const struct walk *walk)
+/* Of a replica's operations in a phase; PATH_NO_OP if it has none. */
+static struct activity last_to_end(const struct walk *walk, uint32_t replica, enum phase phase)
 {
     const struct path_input *input = walk->input;
-    const struct ensemble *ensemble = input->folding ? &input->folding->ensemble : input->whole;
+    const struct ensemble *ensemble = timelines(walk);
     struct activity last = {0, PATH_NO_OP};
     double latest = -INFINITY;
     for (uint32_t i = 0; i < input->timeline->n_instances; i++) {
-        if (ensemble->instances[i].replica != input->timeline->last_replica)
+        if (ensemble->instances[i].replica != replica)
             continue;
         uint32_t instance = rank_at(walk, i);
         const struct program *program = ensemble_program(walk->input->whole, instance);
         const struct moment *moments = walk->input->timeline->moments[i];
-        for (uint32_t op = first_of_phase(walk, program); op < program->phase_end[walk->phase]; op++) {
+        for (uint32_t op = first_of_phase(program, phase); op < program->phase_end[phase]; op++) {
             if (moments[op].end <= latest + walk->grain)
                 continue;
             latest = moments[op].end;
@@ -336,10 +364,10 @@ static struct activity last_to_end(const struct walk *walk)
 }
 
 /* The host of a rank has been issuing since the step began. */
-static void add_host(struct walk *walk, uint32_t instance, double at)
+static void add_host(struct walk *walk, uint32_t instance, enum phase last, double at)
 {
-    for (int phase = (int)walk->phase; phase >= 0; phase--) {
-        double begin = phase ? walk->input->timeline->phase_end[phase - 1] : 0;
+    for (int phase = (int)last; phase >= 0; phase--) {
+        double begin = begin_of(walk, instance, (enum phase)phase);
         struct path_piece piece = {.begin = begin < at ? begin : at,
                                    .end = at,
                                    .phase = (enum phase)phase,
@@ -351,22 +379,25 @@ static void add_host(struct walk *walk, uint32_t instance, double at)
     }
 }
 
-/* Adds the pieces of a phase, which ended at `at`. Returns the moment from which on the path is known: the begin of the
- * phase, or of the step if it led to a host. */
-static double walk_phase(struct walk *walk, double at)
+/* Adds the pieces of the path to the end of a replica's phase, which was at `at`, from the step's start on. */
+static void walk_back(struct walk *walk, uint32_t replica, enum phase phase, double at)
 {
-    struct activity self = last_to_end(walk);
+    struct activity self = last_to_end(walk, replica, phase);
     while (self.op != PATH_NO_OP) {
         struct cause cause = cause_of(walk, self);
         visit(walk, self, cause, at);
         at = cause.end;
-        self = cause.activity;
         if (cause.cause == PATH_BY_HOST) {
-            add_host(walk, self.instance, at);
-            return 0;
+            add_host(walk, cause.activity.instance, phase_of(walk, self), at);
+            return;
+        }
+        self = cause.activity;
+        if (cause.cause == PATH_BY_PHASE) {
+            phase = phase_of(walk, self);
+            self = phase ? last_to_end(walk, replica_of(walk, self.instance), phase - 1)
+                         : (struct activity){0, PATH_NO_OP};
         }
     }
-    return at;
 }
 
 /* ---- the whole ---- */
@@ -384,14 +415,12 @@ void step_path_init(struct step_path *path, const struct path_input *input)
 {
     *path = (struct step_path){0};
     const double *phase_end = input->timeline->phase_end;
-    struct walk walk = {.input = input, .path = path, .grain = SAME * phase_end[PHASE_COUNT - 1]};
-    double at = phase_end[PHASE_COUNT - 1];
-    for (int phase = PHASE_COUNT - 1; phase >= 0 && at > 0; phase--) {
-        walk.phase = (enum phase)phase;
-        walk.phase_begin = phase ? phase_end[phase - 1] : 0;
-        if (walk.phase_begin < at)
-            at = walk_phase(&walk, at);
-    }
+    double end = phase_end[PHASE_COUNT - 1];
+    struct walk walk = {.input = input, .path = path, .grain = SAME * end};
+    int phase = PHASE_COUNT - 1;
+    while (phase > 0 && !(phase_end[phase - 1] < end))
+        phase--;
+    walk_back(&walk, input->timeline->last_replica, (enum phase)phase, end);
     turn_round(path);
 }
 

@@ -5,7 +5,8 @@
  * that it waited for, what ended last. Of things that ended together it takes the first in this order: the operation
  * before it in its stream; one of another stream that it has a hazard with; for a message, the same of its other end;
  * a kernel whose end it waited for, to have the device or to be called behind; the host, which had not issued it; the
- * begin of the phase. What a phase began with is what the phase before ended with.
+ * begin of the phase, of its replica or of its other end's. What a phase began with is what the phase before of that
+ * replica ended with.
  *
  * Pieces, all of which take time, meet: one ends where the next begins, the first begins at 0, the last ends with the
  * step. So they add up to the step, whatever the schedule. Each is split by what the time went for.
@@ -51,7 +52,7 @@ enum path_cause {
 struct path_piece {
     double begin, end;
     double seconds[PATH_KIND_COUNT]; /* of it, for what */
-    enum phase phase;
+    enum phase phase;                /* its activity's */
     enum path_cause cause;
     struct activity activity; /* of the ensemble of all ranks; a message by the end at which the path came to it. The
                                  host's: the rank's, and PATH_NO_OP */

@@ -1,4 +1,8 @@
-/* execution.c - the state machine of all ranks: each one's streams (streams.h), message pairs, rendezvous, phases. */
+/* execution.c - the state machine of all ranks: each one's streams (streams.h), message pairs, rendezvous, phases.
+ *
+ * The ends of a message may be in different replicas, and there in different phases: one that is posted waits for the
+ * other as any does.
+ */
 #include "models/schedule/execution.h"
 
 #include <inttypes.h>
@@ -155,7 +159,8 @@ struct execution *execution_create(const struct program *programs, uint32_t n_pr
                                    struct diagnostics *diag)
 {
     struct ensemble *ensemble = memory_zeroed(1, sizeof *ensemble);
-    if (!ensemble_init(ensemble, programs, n_programs, n_programs, n_groups, diag)) {
+    if (!ensemble_init(ensemble, programs, n_programs, (struct layout){.cp = n_programs, .tp = 1, .dp = n_groups},
+                       diag)) {
         free(ensemble);
         return NULL;
     }
@@ -193,12 +198,17 @@ bool execution_next(struct execution *e, struct activity *activity)
 void execution_finish(struct execution *e, struct activity activity)
 {
     const struct op *op = &ensemble_program(e->ensemble, activity.instance)->ops[activity.op];
+    struct replica *replica = replica_of(e, activity.instance), *other = replica;
     finish_op(e, activity);
-    if (op->kind == OP_SEND)
-        finish_op(e, ensemble_other_end(e->ensemble, activity));
-    struct replica *replica = replica_of(e, activity.instance);
+    if (op->kind == OP_SEND) {
+        struct activity receive = ensemble_other_end(e->ensemble, activity);
+        other = replica_of(e, receive.instance);
+        finish_op(e, receive);
+    }
     if (replica->left_in_phase == 0)
         enter_phase(e, replica, (int)replica->phase + 1);
+    if (other != replica && other->left_in_phase == 0)
+        enter_phase(e, other, (int)other->phase + 1);
 }
 
 bool execution_done(const struct execution *e)
@@ -228,16 +238,17 @@ static void explain_stream(const struct execution *e, uint32_t instance, enum st
             break;
         }
     }
-    char text[256], where[32] = "", reason[128];
+    char text[256], where[32] = "", reason[128], peer[64];
     program_describe_op(program, stuck, text, sizeof text);
     if (e->ensemble->groups > 1)
         snprintf(where, sizeof where, " of group %" PRIu32, self->group);
-    if (started)
-        snprintf(reason, sizeof reason, "waits for rank %" PRIu32 " to post the other end",
-                 ensemble_rank(e->ensemble, instance, program->ops[stuck].peer));
-    else
+    if (started) {
+        ensemble_describe_peer(e->ensemble, instance, program->ops[stuck].peer, peer, sizeof peer);
+        snprintf(reason, sizeof reason, "waits for %s to post the other end", peer);
+    } else {
         snprintf(reason, sizeof reason, "waits for a buffer that the %s stream has not released",
                  stream_name(streams_held_up_by(order, progress, stuck)));
+    }
     diagnostics_add(diag, "rank %" PRIu32 "%s, %s stream: '%s' (operation %" PRIu32 ") %s", self->rank, where,
                     stream_name(stream), text, stuck, reason);
 }

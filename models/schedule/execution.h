@@ -25,8 +25,9 @@ struct execution;
 /* The ensemble outlives the execution. */
 struct execution *execution_of(const struct ensemble *ensemble);
 
-/* Of `programs`, one a rank, which outlive the execution, in n_groups groups: instance g * n_programs + r is CP rank r
- * of group g. NULL, with messages, where ensemble_init refuses them. */
+/* Of `programs`, one a CP rank, which outlive the execution, in n_groups groups: instance g * n_programs + r is CP rank
+ * r of group g. (Of the layout n_programs x tp 1 x dp n_groups; for another one see ensemble_init.) NULL, with
+ * messages, where ensemble_init refuses them. */
 struct execution *execution_create(const struct program *programs, uint32_t n_programs, uint32_t n_groups,
                                    struct diagnostics *diag);
 void execution_destroy(struct execution *execution);

@@ -14,7 +14,27 @@
 /* Degrees of a layout; group g has tp index g % tp and dp index g / tp. */
 struct layout {
     uint32_t cp, tp, dp;
+    uint32_t block; /* dp indices of a block: divides dp; 0: all */
 };
+
+static inline uint32_t layout_block(const struct layout *layout)
+{
+    return layout->block ? layout->block : layout->dp;
+}
+
+/* The dp index `ahead` of `dp`. */
+static inline uint32_t layout_dp_ahead(const struct layout *layout, uint32_t dp, uint32_t ahead)
+{
+    uint32_t block = layout_block(layout), blocks = layout->dp / block;
+    return (dp / block + ahead / block) % blocks * block + (dp % block + ahead % block) % block;
+}
+
+/* How far ahead the own index is as seen from the one `ahead`. */
+static inline uint32_t layout_dp_back(const struct layout *layout, uint32_t ahead)
+{
+    uint32_t block = layout_block(layout), blocks = layout->dp / block;
+    return (blocks - ahead / block) % blocks * block + (block - ahead % block) % block;
+}
 
 struct peer_place {
     uint32_t rank; /* CP rank */
@@ -37,7 +57,7 @@ static inline uint32_t peer_group(const struct layout *layout, uint32_t group, u
 {
     struct peer_place place = peer_place_of(layout, number);
     uint32_t tp = (group % layout->tp + place.tp_ahead) % layout->tp;
-    uint32_t dp = (group / layout->tp + place.dp_ahead) % layout->dp;
+    uint32_t dp = layout_dp_ahead(layout, group / layout->tp, place.dp_ahead);
     return dp * layout->tp + tp;
 }
 
@@ -46,7 +66,7 @@ static inline uint32_t peer_back(const struct layout *layout, uint32_t rank, uin
 {
     struct peer_place place = peer_place_of(layout, number);
     return peer_number(layout, (struct peer_place){rank, (layout->tp - place.tp_ahead) % layout->tp,
-                                                   (layout->dp - place.dp_ahead) % layout->dp});
+                                                   layout_dp_back(layout, place.dp_ahead)});
 }
 
 #endif

@@ -67,6 +67,25 @@ void program_begin_collective(struct program *program, enum collective_call call
     program->open_collective = ++program->n_collectives;
 }
 
+void program_begin_flow(struct program *program, enum collective_call call, enum stream stream, uint32_t n, uint32_t me,
+                        const uint32_t *members, uint32_t *list)
+{
+    assert(program->open_collective == 0 && me < n);
+    if (*list == 0)
+        *list = add_list(program, members, n) + 1;
+    const struct collective collective = {.call = (uint8_t)call,
+                                          .stream = (uint8_t)stream,
+                                          .phase = program->phase,
+                                          .flowing = true,
+                                          .n_members = n,
+                                          .me = me,
+                                          .members = *list - 1,
+                                          .first_op = program->n_ops};
+    memory_grow(program->collectives, program->n_collectives, program->collective_capacity);
+    program->collectives[program->n_collectives] = collective;
+    program->open_collective = ++program->n_collectives;
+}
+
 void program_end_collective(struct program *program)
 {
     assert(program->open_collective);

@@ -32,7 +32,7 @@
  * What an operation computes is fixed by its kind, its blocks (which queries, which keys), its lanes and its buffers;
  * the checker, the cost model, the simulators and the hardware mode all read the same fields.
  *
- * A program of whole layers (models/schedule/transformer) has operations beside attention, on whole buffers: what they
+ * A program of whole layers (models/schedule/layers) has operations beside attention, on whole buffers: what they
  * compute stands in the program's table of works. Their tensors have rows of tokens (positions of all batch items) and
  * columns; weights have inputs and outputs. Messages of theirs go to ranks of other CP groups too (peers.h).
  */
@@ -335,6 +335,11 @@ uint32_t program_new_array(struct program *program);
 void program_begin_collective(struct program *program, enum collective_call call, enum stream stream, uint32_t n,
                               uint32_t me, const uint32_t *members, const uint32_t *sources, const uint32_t *targets);
 void program_end_collective(struct program *program);
+
+/* The same for a flowing one. `list` keeps where the members are, 0 before the first of several collectives of the same
+ * ones. */
+void program_begin_flow(struct program *program, enum collective_call call, enum stream stream, uint32_t n, uint32_t me,
+                        const uint32_t *members, uint32_t *list);
 
 /* Appends `op` (its access fields are filled in here) with its buffers, which are not the program's own lists; returns
  * its index. */

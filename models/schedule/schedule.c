@@ -9,6 +9,7 @@
 #include "models/base/divisors.h"
 #include "models/base/memory.h"
 #include "models/schedule/algorithms/algorithm.h"
+#include "models/schedule/layers/layers.h"
 
 /* Keys of [schedule] that only some algorithms look at. */
 static const struct {
@@ -60,6 +61,8 @@ uint32_t schedule_period(const struct schedule *schedule)
     bool alike = even && schedule->experiment->mask.kind == MASK_FULL && schedule->queries == QUERIES_BY_ROW &&
                  sharding->joined == 1;
     const struct experiment *experiment = schedule->experiment;
+    if (experiment->step.scope != SCOPE_ATTENTION) /* rings of dp x cp ranks begin and end somewhere */
+        return schedule->ranks;
     enum algorithm_turns turns = schedule->algorithm->turns;
     if (turns == TURNS_FORWARD && (experiment->train || experiment->collective == COLLECTIVE_HIERARCHICAL))
         turns = TURNS_NEVER;
@@ -227,6 +230,8 @@ bool schedule_init(struct schedule *schedule, const struct experiment *experimen
     check_overflow(schedule, diag);
     if (schedule->algorithm->check)
         schedule->algorithm->check(schedule, diag);
+    if (experiment->step.scope != SCOPE_ATTENTION && diag->count == before)
+        layers_check(schedule, diag);
     if (diag->count == before) {
         if (schedule->algorithm->prepare)
             schedule->algorithm_data = schedule->algorithm->prepare(schedule);
@@ -248,7 +253,10 @@ void schedule_fini(struct schedule *schedule)
 void schedule_build(const struct schedule *schedule, uint32_t rank, struct program *program)
 {
     program_init(program, rank);
-    schedule->algorithm->build(schedule, program);
+    if (schedule->experiment->step.scope == SCOPE_ATTENTION)
+        schedule->algorithm->build(schedule, program);
+    else
+        layers_build(schedule, rank, program);
     program_trim(program);
 }
 
@@ -270,6 +278,16 @@ void schedule_free_first(struct program *programs, uint32_t count)
 bool schedule_check_all(const struct schedule *schedule, struct diagnostics *diag)
 {
     return check_size(schedule, schedule->ranks, diag);
+}
+
+struct program *schedule_build_attention(const struct schedule *schedule)
+{
+    struct program *programs = memory_zeroed(schedule->ranks, sizeof *programs);
+    for (uint32_t r = 0; r < schedule->ranks; r++) {
+        program_init(&programs[r], r);
+        schedule->algorithm->build(schedule, &programs[r]);
+    }
+    return programs;
 }
 
 struct program *schedule_build_all(const struct schedule *schedule)

@@ -25,6 +25,8 @@ struct schedule {
     uint32_t ranks;             /* cp */
     uint32_t q_heads, kv_heads; /* of one rank, after tp */
     struct lanes lanes;         /* all of them */
+    uint64_t node_gpus;         /* consecutive GPUs of a node of the cluster, for the rings of layers; 0: not known */
+    bool accumulates;           /* of a step's micro-batches not the last: gradients are neither summed nor used */
     uint32_t *place_of_rank;    /* [rank]: where in the layout each sits (schedule.inner); NULL: in rank order */
 };
 
@@ -49,6 +51,9 @@ void schedule_free_first(struct program *programs, uint32_t count);
 /* False, with a message, when the programs of all ranks would be too many operations. (Those of the ranks below the
  * period never are.) */
 bool schedule_check_all(const struct schedule *schedule, struct diagnostics *diag);
+
+/* Those of attention alone, whatever the scope: what the checker proves. The caller frees them in the same way. */
+struct program *schedule_build_attention(const struct schedule *schedule);
 
 /* All ranks' programs: an array of schedule->ranks; the caller calls schedule_free_programs. */
 struct program *schedule_build_all(const struct schedule *schedule);

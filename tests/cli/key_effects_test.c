@@ -208,6 +208,12 @@ static bool is_for_readers(const char *key)
     return strcmp(key, "source") == 0;
 }
 
+/* Of matrix products and of a layer's elementwise steps, which no schedule has yet. */
+static bool is_of_layers(const char *section, const char *key)
+{
+    return strcmp(section, "product") == 0 || strcmp(key, "elementwise") == 0;
+}
+
 #define VALUES_MAX 4
 
 /* Values unlike `value`; how many. The caller frees them. */
@@ -509,7 +515,7 @@ static unsigned report_keys(struct walk *walk, const struct file_spec *file)
         for (size_t k = 0; k < file->sections[s]->n_keys; k++) {
             const char *section = file->sections[s]->name, *key = file->sections[s]->keys[k].name;
             const struct seen *seen = seen_of(walk, section, key);
-            if (seen->effective > 0 || (seen->written > 0 && is_for_readers(key)))
+            if (seen->effective > 0 || (seen->written > 0 && is_for_readers(key)) || is_of_layers(section, key))
                 continue;
             print_error("%s [%s] %s: %s\n", file->name, section, key,
                         seen->written ? "changes no result" : "no sample writes it");

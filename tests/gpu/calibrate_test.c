@@ -46,6 +46,10 @@ static const struct gpu_grid tiny_grid = {
     .beside_bytes = 4096,
     .step_lanes = {32, 64},
     .n_step_lanes = 2,
+    .product_sizes = {8, 24},
+    .n_product_sizes = 2,
+    .product_probes = {{.rows = 24, .columns = 24, .depth = 4}, {.rows = 3, .columns = 40, .depth = 16}},
+    .n_product_probes = 2,
     .copy_bytes = 65536,
     .tiny_kernels = 5,
     .message_bytes = {1024, 8192, 65536},
@@ -79,6 +83,7 @@ static struct written calibrate_tiny(const struct kernel_times *times, uint32_t 
                                                   .kernels = {.device = -1},
                                                   .carrying = {.library = library},
                                                   .grid = &tiny_grid,
+                                                  .cublas = FAKE_CUBLAS,
                                                   .ranks = ranks,
                                                   .seconds = 0.1};
     struct diagnostics diag;
@@ -160,6 +165,13 @@ static void a_calibration_leaves_files_to_predict_from(void **state)
             assert_positive(device.tables[i].causal[k].flops_per_s);
         }
     }
+    assert_int_equal(device.n_products, 2);
+    for (size_t i = 0; i < device.n_products; i++) {
+        assert_true(device.products[i].n_rates >= 1);
+        for (size_t k = 0; k < device.products[i].n_rates; k++)
+            assert_positive(device.products[i].rates[k].flops_per_s);
+    }
+    assert_has(w.table, "24x24x4 *");
     device_fini(&device);
     struct topology topology;
     assert_true(topology_read(&topology, w.topology_path, NULL, 0, &diag));
@@ -193,6 +205,19 @@ static void a_profile_says_what_else_was_measured(void **state)
     assert_has(w.table, "grouped");
     assert_null(strstr(w.profile, "nan"));
     assert_null(strstr(w.profile, "inf"));
+    remove_written(&w);
+}
+
+static void without_cublas_a_profile_has_no_products_and_says_so(void **state)
+{
+    (void)state;
+    setenv("CPSIM_FAKE_CUBLAS_FAILS", "1", 1);
+    struct written w = calibrate_tiny(NULL, 4, NULL);
+    unsetenv("CPSIM_FAKE_CUBLAS_FAILS");
+    assert_has(w.profile, "; Matrix products were not measured: cuBLAS cannot use the GPU (status 1)\n");
+    assert_null(strstr(w.profile, "[product"));
+    assert_null(strstr(w.table, "matrix products"));
+    assert_predicts(&w, 4, "bf16");
     remove_written(&w);
 }
 
@@ -349,6 +374,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_calibration_leaves_files_to_predict_from),
         cmocka_unit_test(a_profile_says_what_else_was_measured),
+        cmocka_unit_test(without_cublas_a_profile_has_no_products_and_says_so),
         cmocka_unit_test(several_gpus_measure_links_and_collectives),
         cmocka_unit_test(held_processors_are_there_and_let_go),
         cmocka_unit_test(kernel_times_join_the_profile_and_lead_it),

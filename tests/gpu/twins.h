@@ -140,7 +140,8 @@ static inline float draw_number(struct twins *t, enum tensor tensor, uint32_t ar
     return is_sum ? 1.5f + unit : unit;
 }
 
-static inline size_t numbers_of(const struct twin *twin, uint32_t buffer, const struct layout *layout, uint32_t array)
+static inline size_t numbers_of(const struct twin *twin, uint32_t buffer, const struct buffer_layout *layout,
+                                uint32_t array)
 {
     return twin->program.buffers[buffer].rows * layout->arrays[array].row_bytes /
            dtype_bytes(layout->arrays[array].dtype);
@@ -150,8 +151,8 @@ static inline size_t numbers_of(const struct twin *twin, uint32_t buffer, const 
 static inline void twins_fill(struct twins *t, uint32_t buffer)
 {
     const struct buffer *is[TWINS] = {&t->of[GPU].program.buffers[buffer], &t->of[CPU].program.buffers[buffer]};
-    const struct layout layouts[TWINS] = {layout_of(&t->of[GPU].schedule, is[GPU]),
-                                          layout_of(&t->of[CPU].schedule, is[CPU])};
+    const struct buffer_layout layouts[TWINS] = {layout_of(&t->of[GPU].schedule, is[GPU]),
+                                                 layout_of(&t->of[CPU].schedule, is[CPU])};
     char *host[TWINS];
     for (int i = 0; i < TWINS; i++)
         host[i] = memory_zeroed(1, is[i]->bytes);
@@ -282,7 +283,7 @@ static inline void compare_head(const struct twins *t, const char *what, const f
 /* Numbers of an array, in fp32. */
 static inline float *twin_numbers(struct twin *twin, uint32_t buffer, uint32_t array, size_t *n)
 {
-    const struct layout layout = layout_of(&twin->schedule, &twin->program.buffers[buffer]);
+    const struct buffer_layout layout = layout_of(&twin->schedule, &twin->program.buffers[buffer]);
     const enum dtype dtype = layout.arrays[array].dtype;
     *n = numbers_of(twin, buffer, &layout, array);
     char *host = memory_zeroed(*n, dtype_bytes(dtype));
@@ -300,7 +301,7 @@ static inline float *twin_numbers(struct twin *twin, uint32_t buffer, uint32_t a
 static inline void twins_compare(struct twins *t, struct slack slack)
 {
     for (uint32_t b = 0; b < t->of[GPU].program.n_buffers; b++) {
-        const struct layout layout = layout_of(&t->of[GPU].schedule, &t->of[GPU].program.buffers[b]);
+        const struct buffer_layout layout = layout_of(&t->of[GPU].schedule, &t->of[GPU].program.buffers[b]);
         for (uint32_t a = 0; a < layout.n_arrays; a++) {
             char what[64];
             size_t n, m;

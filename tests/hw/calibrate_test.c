@@ -149,6 +149,33 @@ static double made_up_seconds(const struct measured_table *table, const struct m
     return seconds * (block->queries == 256 ? 1 + oddness : 1);
 }
 
+/* Products by the model's own law, on one processor whose tiles are 4 x 8, with rates that rise. */
+static double made_up_product_seconds(const struct measured_products *table, const struct measured_product *product)
+{
+    double tiles = ceil(product->rows / 4.0) * ceil(product->columns / 8.0);
+    return pow(2.0 * 4 * 8 * tiles * (product->depth + 20.0), 0.9) / (table->dtype == DTYPE_BF16 ? 2e8 : 1e8);
+}
+
+static void add_made_up_products(struct calibration *c)
+{
+    static const uint32_t extents[][3] = {{32, 32, 32},   {128, 128, 128}, {512, 512, 512},
+                                          {512, 512, 16}, {3, 500, 700},   {100, 300, 200}};
+    for (int dtype = 0; dtype < 2; dtype++) {
+        struct measured_products *table = &c->products[c->n_products++];
+        *table = (struct measured_products){.dtype = dtype ? DTYPE_BF16 : DTYPE_FP32,
+                                            .tile_rows = 4,
+                                            .tile_columns = 8,
+                                            .prologue = 20,
+                                            .spread = 0.01};
+        for (uint32_t i = 0; i < 6; i++) {
+            struct measured_product *item = &table->items[table->n_items++];
+            *item = (struct measured_product){
+                .rows = extents[i][0], .columns = extents[i][1], .depth = extents[i][2], .probe = i > 2};
+            item->time = (struct measured){made_up_product_seconds(table, item), 0.01};
+        }
+    }
+}
+
 static struct calibration *made_up_calibration(double oddness)
 {
     struct calibration *c = memory_zeroed(1, sizeof *c);
@@ -161,6 +188,7 @@ static struct calibration *made_up_calibration(double oddness)
     c->launch.value = 1e-6;
     for (int step = 0; step < STEP_COUNT; step++)
         c->steps[step] = (struct measured){1e10 * (step + 1), 0.1 * step};
+    add_made_up_products(c);
     for (int dtype = 0; dtype < 2; dtype++) {
         for (int pass = 0; pass < PASS_COUNT; pass++) {
             struct measured_table *table = &c->tables[c->n_tables++];
@@ -212,8 +240,54 @@ static void written_tables_foretell_the_times_they_were_made_of(void **state)
     }
     assert_close(device.step_bytes_per_s[STEP_MERGE], 1e10, 1e-9);
     assert_close(device.step_bytes_per_s[STEP_CAST], 5e10, 1e-9);
-    assert_close(device.steps_spread, 0.4, 1e-9);
+    assert_close(device.step_bytes_per_s[STEP_ELEMENTWISE], 6e10, 1e-9);
+    assert_close(device.steps_spread, 0.5, 1e-9);
     device_fini(&device);
+    free(c);
+}
+
+/* Also of those that the table does not hold: they follow the law that it is made of. */
+static void written_products_foretell_the_times_they_were_made_of(void **state)
+{
+    (void)state;
+    struct calibration *c = made_up_calibration(0);
+    c->copy.value = 1e15; /* memory is no bound */
+    struct device device;
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    read_back(c, &device);
+    assert_int_equal(device.n_products, 2);
+    assert_true(profile_foretell(c, &device, &diag));
+    for (uint32_t t = 0; t < 2; t++) {
+        assert_int_equal(device.products[t].n_rates, 3);
+        for (uint32_t i = 0; i < c->products[t].n_items; i++)
+            assert_close(c->products[t].items[i].foretold, c->products[t].items[i].time.value, 1e-3);
+        assert_close(c->products[t].spread, 0.01, 1e-9);
+    }
+    device_fini(&device);
+    for (uint32_t i = 3; i < 6; i++) /* but if these take longer, the spread says so */
+        c->products[0].items[i].time.value *= 2;
+    read_back(c, &device);
+    assert_true(profile_foretell(c, &device, &diag));
+    assert_close(c->products[0].spread, 0.5, 1e-2);
+    assert_close(c->products[1].spread, 0.01, 1e-9);
+    device_fini(&device);
+    free(c);
+}
+
+static void products_of_any_times_are_read_back(void **state)
+{
+    (void)state;
+    struct calibration *c = made_up_calibration(0);
+    struct device device;
+    srand(11);
+    for (int round = 0; round < 200; round++) {
+        for (uint32_t i = 0; i < 3; i++)
+            c->products[0].items[i].time.value = pow(10, -6 + rand() % 3) * (1 + rand() % 3 * 1e-4);
+        read_back(c, &device);
+        assert_true(device.products[0].n_rates >= 1);
+        device_fini(&device);
+    }
     free(c);
 }
 
@@ -348,6 +422,9 @@ static void a_quick_calibration_leaves_files_to_predict_from(void **state)
         bool speaks = false;
         char *profile = calibrate_quickly(directory, ranks, &speaks), path[64];
         assert_true(speaks);
+        assert_non_null(strstr(profile, "\n[product fp32]\n"));
+        assert_non_null(strstr(profile, "\n[product bf16]\n"));
+        assert_non_null(strstr(profile, "\nelementwise = "));
         snprintf(path, sizeof path, "%s/machine-topology.ini", directory);
         const struct {
             const char *dtype;
@@ -415,6 +492,8 @@ int main(void)
         cmocka_unit_test(the_model_gives_every_measured_size_its_time),
         cmocka_unit_test(no_rate_exceeds_the_bandwidth_whatever_the_times),
         cmocka_unit_test(written_tables_foretell_the_times_they_were_made_of),
+        cmocka_unit_test(written_products_foretell_the_times_they_were_made_of),
+        cmocka_unit_test(products_of_any_times_are_read_back),
         cmocka_unit_test(a_fit_that_errs_widens_the_spread),
         cmocka_unit_test(predictions_from_varying_constants_carry_an_interval),
         cmocka_unit_test(samples_of_a_slow_core_do_not_count),

@@ -64,7 +64,7 @@ static float *result(struct faulty *faulty, const struct program *program, uint3
                      uint32_t array, size_t *count)
 {
     const struct op *what = &program->ops[op];
-    struct layout layout = layout_of(faulty->schedule, written(program, op));
+    struct buffer_layout layout = layout_of(faulty->schedule, written(program, op));
     struct block block = access_of(faulty->schedule, program, what, true, 0).block;
     *count = block.count * layout.arrays[array].row_bytes / sizeof(float);
     return layout_rows(&layout, written(program, op), memory[*program_writes(program, what)], array, block);

@@ -85,7 +85,7 @@ static void each_number(struct bench *b, uint32_t buffer, struct block block,
                         void (*visit)(float *number, float is, uint32_t head, uint32_t item))
 {
     const struct buffer *held = &b->program.buffers[buffer];
-    struct layout layout = layout_of(&b->schedule, held);
+    struct buffer_layout layout = layout_of(&b->schedule, held);
     struct span spans[SHARD_SPANS_MAX];
     uint32_t n_spans = sharding_block_spans(&b->schedule.sharding, block, spans);
     for (uint32_t a = 0; a < layout.n_arrays; a++) {

@@ -49,7 +49,7 @@ static void check_keys(enum dtype dtype, uint64_t seq_len, enum sharding_kind sh
     writes = 0;
     rank_tensors_write_input(&tensors, 5, 0);
     assert_in_range(writes, 2, writes_max);
-    const struct layout layout = layout_of(&schedule, &buffer);
+    const struct buffer_layout layout = layout_of(&schedule, &buffer);
     const size_t numbers = 2 * 64; /* KV heads times head dim */
     void *row = memory_zeroed(numbers, sizeof(float));
     struct span spans[SHARD_SPANS_MAX];

@@ -74,10 +74,10 @@ static void attention_on_the_toy_is_its_flops_over_100_tflops(void **state)
     struct diagnostics diag;
     assert_true(setting_init(&setting, "toy", MASK_CAUSAL, &diag));
     struct op op = {.kind = OP_ATTEND, .lanes = setting.schedule.lanes, .q = {2, 0, 3}, .k = {2, 0, 3}, .pairs = 6};
-    assert_near(cost_op_flops(&setting.cost, &op), 4.0 * 6 * 8 * 64 * 2);
+    assert_near(cost_op_flops(&setting.cost, NULL, &op), 4.0 * 6 * 8 * 64 * 2);
     assert_near(seconds(&setting, op, NULL, 0, NULL, 0), 4.0 * 6 * 8 * 64 * 2 / 1e14);
     op.kind = OP_ATTEND_BACKWARD;
-    assert_near(cost_op_flops(&setting.cost, &op), 10.0 * 6 * 8 * 64 * 2);
+    assert_near(cost_op_flops(&setting.cost, NULL, &op), 10.0 * 6 * 8 * 64 * 2);
     assert_near(seconds(&setting, op, NULL, 0, NULL, 0), 10.0 * 6 * 8 * 64 * 2 / 1e14);
     setting_fini(&setting);
 }
@@ -89,11 +89,11 @@ static void an_invisible_block_is_computed_whole(void **state)
     struct diagnostics diag;
     assert_true(setting_init(&setting, "toy", MASK_CAUSAL, &diag));
     struct op op = {.kind = OP_ATTEND, .lanes = setting.schedule.lanes, .q = {0, 0, 4}, .k = {2, 0, 3}, .pairs = 0};
-    assert_near(cost_op_flops(&setting.cost, &op), 4.0 * 12 * 8 * 64 * 2);
+    assert_near(cost_op_flops(&setting.cost, NULL, &op), 4.0 * 12 * 8 * 64 * 2);
     assert_near(seconds(&setting, op, NULL, 0, NULL, 0), 4.0 * 12 * 8 * 64 * 2 / 1e14);
     /* Rows 2 to 5 of every shard: 2 + 1 + 1 exist. */
     op.k = (struct block){BLOCK_ALL, 2, 4};
-    assert_near(cost_op_flops(&setting.cost, &op), 4.0 * 16 * 8 * 64 * 2);
+    assert_near(cost_op_flops(&setting.cost, NULL, &op), 4.0 * 16 * 8 * 64 * 2);
     setting_fini(&setting);
 }
 
@@ -173,7 +173,7 @@ static void streaming_operations_take_their_bytes_over_the_memory_bandwidth(void
     assert_near(seconds(&setting, accumulate, &block, 1, &total, 1), 1e-6 + (500 + 1000) / 0.5e12);
     const struct op cast = {.kind = OP_CAST, .lanes = setting.schedule.lanes, .k = {0, 0, 4}};
     assert_near(seconds(&setting, cast, &total, 1, &block, 1), 1e-6 + (800 + 400) / 0.5e12);
-    assert_true(cost_op_flops(&setting.cost, &merge) == 0.0);
+    assert_true(cost_op_flops(&setting.cost, NULL, &merge) == 0.0);
 
     const struct op send = {.kind = OP_SEND, .bytes = 1000};
     assert_true(seconds(&setting, send, &block, 1, NULL, 0) == 0.0);

@@ -326,6 +326,119 @@ static void tables_of_different_dtypes_stand_side_by_side(void **state)
         free(texts[i]);
 }
 
+/* ---- matrix products ---- */
+
+static const char product_section[] = "[product bf16]\n"
+                                      "dtype = bf16, fp16\n"
+                                      "rate = 2Ki: 600 TFLOP/s, 4096x7168x16384: 700.5 TFLOP/s\n"
+                                      "tile = 128x256\n"
+                                      "prologue = 64\n"
+                                      "rate_scale = 1.1\n"
+                                      "spread = 0.1\n"
+                                      "source = a paper\n"; /* lines 17 to 24 */
+
+static void products_arrive_and_print_as_they_are_written(void **state)
+{
+    (void)state;
+    struct device device;
+    struct diagnostics diag;
+    char *second = memory_format("%s%s[product any]\nrate = 16: 1 GFLOP/s\ntile = 1 x 2\nsource = made up\n",
+                                 table_section, product_section);
+    char *text = replaced(second, "[product any]", "[product fp8]");
+    assert_true(read_text(&device, &diag, device_section, text));
+    assert_int_equal(device.n_products, 2);
+    const struct product_table *first = &device.products[0], *fp8 = &device.products[1];
+    assert_int_equal(first->dtypes, 1U << DTYPE_BF16 | 1U << DTYPE_FP16);
+    assert_true(first->tile_rows == 128 && first->tile_columns == 256 && first->prologue == 64);
+    assert_true(first->rate_scale == 1.1 && first->spread == 0.1 && first->n_rates == 2);
+    assert_true(first->rates[0].rows == 2048 && first->rates[0].columns == 2048 && first->rates[0].depth == 2048);
+    assert_true(first->rates[1].rows == 4096 && first->rates[1].columns == 7168 && first->rates[1].depth == 16384);
+    assert_true(first->rates[0].flops_per_s == 600e12 && first->rates[1].flops_per_s == 700.5e12);
+    assert_int_equal(fp8->dtypes, 1U << DTYPE_FP8);
+    assert_true(fp8->tile_rows == 1 && fp8->tile_columns == 2 && fp8->prologue == 0 && fp8->rate_scale == 1);
+    for (size_t s = 0; device_file.sections[s]; s++) {
+        const struct section_spec *section = device_file.sections[s];
+        for (size_t k = 0; k < section->n_keys && strcmp(section->name, "product") == 0; k++) {
+            char value[200] = "";
+            key_table_print_value(&section->keys[k], first, value, sizeof value);
+            if (strcmp(section->keys[k].name, "dtype") == 0)
+                assert_string_equal(value, "bf16, fp16");
+            if (strcmp(section->keys[k].name, "tile") == 0)
+                assert_string_equal(value, "128x256");
+            if (strcmp(section->keys[k].name, "rate") == 0)
+                assert_string_equal(value, "2048x2048x2048: 600 TFLOP/s, 4096x7168x16384: 700.5 TFLOP/s");
+        }
+    }
+    device_fini(&device);
+    free(text);
+    free(second);
+}
+
+/* The profile with `to` in place of `from` in its [product bf16]. */
+static void assert_product_refused(const char *from, const char *to, const char *message)
+{
+    char *changed = replaced(product_section, from, to), *text = memory_format("%s%s", table_section, changed);
+    REFUSED(device_section, text, message);
+    free(text);
+    free(changed);
+}
+
+#define RATES_EXPECTED                                                                                                 \
+    "expected PRODUCT: RATE, ... such as 2048: 676 TFLOP/s, 4096x7168x16384: 760 TFLOP/s (a square's size, or rows x " \
+    "columns x depth)"
+
+static void bad_products_are_refused(void **state)
+{
+    (void)state;
+    static const char *const rates[] = {"2Ki",
+                                        "2Ki: 600",
+                                        "2Ki: 600 GB/s",
+                                        "2Ki: 600 TFLOP/s,",
+                                        "0: 600 TFLOP/s",
+                                        "2x2: 600 TFLOP/s",
+                                        "2x2x2x2: 600 TFLOP/s",
+                                        "2x2x: 600 TFLOP/s",
+                                        "-2: 600 TFLOP/s",
+                                        "2e3: 600 TFLOP/s",
+                                        "99999999999: 600 TFLOP/s",
+                                        "2: 1 kFLOP/s",
+                                        ": 600 TFLOP/s",
+                                        "nothing"};
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        char *message = memory_format(PROFILE ":19: 'rate' is '%s', " RATES_EXPECTED, rates[i]);
+        assert_product_refused("2Ki: 600 TFLOP/s, 4096x7168x16384: 700.5 TFLOP/s", rates[i], message);
+        free(message);
+    }
+    static const char *const tiles[] = {"128", "128x", "x256", "0x256", "128x256x64", "128 by 256"};
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+        char *message = memory_format(PROFILE ":20: 'tile' is '%s', expected ROWSxCOLUMNS such as 128x256", tiles[i]);
+        assert_product_refused("128x256", tiles[i], message);
+        free(message);
+    }
+    assert_product_refused("[product bf16]", "[product bf17]",
+                           PROFILE ":17: section '[product bf17]', expected [product DTYPE] with DTYPE fp64, fp32, "
+                                   "bf16, fp16, fp8 or any");
+    assert_product_refused("dtype = bf16, fp16", "dtype = fp16",
+                           PROFILE ":17: 'dtype' lacks the section's, expected bf16 among them");
+    assert_product_refused("rate_scale = 1.1", "rate_scale = 1.6",
+                           PROFILE ":17: rate '1121' TFLOP/s (with rate_scale) of 4096x7168x16384, expected at most "
+                                   "the peak of 1000 TFLOP/s");
+    assert_product_refused("rate_scale = 1.1", "peak = 650 TFLOP/s",
+                           PROFILE ":17: rate '700.5' TFLOP/s (with rate_scale) of 4096x7168x16384, expected at most "
+                                   "the peak of 650 TFLOP/s");
+    assert_product_refused("4096x7168x16384", "2048x2048x2047",
+                           PROFILE ":17: 'rate' has 2048x2048x2047 in 24.51 us after 2048x2048x2048 in 28.63 us, "
+                                   "expected more work that takes longer");
+    assert_product_refused("4096x7168x16384", "2048x2048x2049",
+                           PROFILE ":17: 'rate' has 2048x2048x2049 in 24.54 us after 2048x2048x2048 in 28.63 us, "
+                                   "expected more work that takes longer");
+    char *twice = memory_format("%s%s[product fp16]\nrate = 16: 1 GFLOP/s\ntile = 1x1\nsource = made up\n",
+                                table_section, product_section);
+    REFUSED(device_section, twice,
+            PROFILE ":25: products of a dtype of this table are in that of line 17, expected one table of each");
+    free(twice);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,6 +454,8 @@ int main(void)
         cmocka_unit_test(tables_print_as_they_are_written),
         cmocka_unit_test(steps_and_spreads_arrive),
         cmocka_unit_test(tables_of_different_dtypes_stand_side_by_side),
+        cmocka_unit_test(products_arrive_and_print_as_they_are_written),
+        cmocka_unit_test(bad_products_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,7 +88,7 @@ static void walk(struct hand *hand)
     struct ensemble ensemble;
     struct diagnostics diag;
     diagnostics_init(&diag);
-    assert_true(ensemble_init(&ensemble, hand->programs, RANKS, RANKS, 1, &diag));
+    assert_true(ensemble_init(&ensemble, hand->programs, RANKS, (struct layout){.cp = RANKS, .tp = 1, .dp = 1}, &diag));
     diagnostics_fini(&diag);
     struct moment *moments[RANKS] = {hand->moments[0], hand->moments[1]};
     struct timeline timeline = {.n_instances = RANKS, .moments = moments};

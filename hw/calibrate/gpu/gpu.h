@@ -125,6 +125,7 @@ bool gpu_ring_drain(struct gpu *gpu);
 bool gpu_launches(struct gpu *gpu);
 
 bool gpu_steps(struct calibration_part *part);          /* launches, copies, steps */
+bool gpu_products(struct calibration_part *part);       /* matrix products, by cuBLAS */
 bool gpu_attention(struct calibration_part *part);      /* the tables */
 bool gpu_held(struct calibration_part *part);           /* attention while something else holds SMs */
 bool gpu_links(struct calibration_part *part);          /* messages, collectives */

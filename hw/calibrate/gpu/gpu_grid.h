@@ -33,6 +33,10 @@ struct gpu_grid {
 
     uint64_t step_lanes[3]; /* rows x heads of the steps around attention, ascending */
     uint32_t n_step_lanes;
+    /* Matrix products: squares, ascending, and others that their tables are to foretell. */
+    uint32_t product_sizes[GRID_SIZES_MAX], n_product_sizes;
+    struct measured_product product_probes[4]; /* the first: little depth, a square's rows and columns */
+    uint32_t n_product_probes;
     uint64_t copy_bytes;
     uint32_t tiny_kernels; /* in a row, to see what one costs; at most what a stream takes in */
 

@@ -41,6 +41,8 @@ static int queue_step(void *context, void *stream)
         return cuda_accumulate(extent, a, o, 0, stream);
     case STEP_CAST:
         return cuda_accumulate(extent, d_o, a, 1, stream);
+    case STEP_ELEMENTWISE: /* a residual's sum stands for all of them */
+        return cuda_accumulate(extent, d_o, o, 0, stream);
     case STEP_COUNT:
         break;
     }
