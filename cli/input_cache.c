@@ -57,6 +57,8 @@ static void fini_device(void *reading)
 static void fini_schedule(void *reading)
 {
     struct kept_schedule *schedule = reading;
+    plan_memo_destroy(schedule->memo);
+    shape_facts_destroy(schedule->facts, schedule->ensemble.n_shapes);
     ensemble_fini(&schedule->ensemble);
     schedule_free_first(schedule->programs, schedule->n_programs);
 }

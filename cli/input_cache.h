@@ -12,16 +12,21 @@
 #include "models/input/device.h"
 #include "models/input/experiment.h"
 #include "models/input/topology.h"
+#include "models/result/shape_facts.h"
 #include "models/schedule/ensemble.h"
+#include "sim/plan_memo.h"
 
 struct input_cache;
 
-/* What follows from the experiment alone, whichever the cluster: programs, proved, and who runs which. */
+/* What follows from the experiment alone, whichever the cluster: programs, proved, and who runs which; and what is
+ * found out of them by and by. */
 struct kept_schedule {
     struct program *programs;
     uint32_t n_programs;
     bool proved;
     struct ensemble ensemble;
+    struct shape_facts *facts;
+    struct plan_memo *memo;
 };
 
 /* Lives as long as the process. */

@@ -75,12 +75,12 @@ static void lanes_init(struct lane lanes[LANES], const struct prediction *predic
     for (uint32_t i = 0; i < program->n_ops; i++)
         place_op(lanes, &program->ops[i], moments[i]);
     struct rank_time time;
-    struct stream_reach reach;
+    struct rank_ops ops;
     double phase_end[PHASE_COUNT];
     timeline_phases(timeline, execution_ensemble(prediction->execution)->instances[instance].replica, phase_end);
-    stream_reach_init(&reach, execution_order(prediction->execution, instance));
-    rank_time_init(&time, program, &reach, moments, phase_end);
-    stream_reach_fini(&reach);
+    rank_ops_init(&ops, execution_order(prediction->execution, instance));
+    rank_time_init(&time, &ops, moments, phase_end);
+    rank_ops_fini(&ops);
     for (size_t i = 0; i < time.exposed.count; i++)
         intervals_add(&lanes[LANE_COMPUTE].sets[EXPOSED], time.exposed.items[i].begin, time.exposed.items[i].end);
     rank_time_fini(&time);

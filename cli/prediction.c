@@ -29,6 +29,7 @@ enum made {
     MADE_REPORT = 1 << 6,
     MADE_ENSEMBLE = 1 << 7,
     MADE_FOLDING = 1 << 8,
+    MADE_PLAN = 1 << 9,
 };
 
 /* As question_file, which looks in many places. */
@@ -150,10 +151,13 @@ static bool prove(struct prediction *prediction, struct diagnostics *diag)
     return prediction->proved;
 }
 
-static char *experiment_key(const struct question *question)
+/* What its programs follow from: the experiment; and for rings of layers, how many GPUs a node has. */
+static char *schedule_key(const struct prediction *prediction, const struct question *question)
 {
     struct question_overrides mine = question_overrides(question, &experiment_file);
-    char *key = input_cache_key(question->experiment_path, mine.items, mine.count);
+    char *experiment = input_cache_key(question->experiment_path, mine.items, mine.count);
+    char *key = memory_format("%s nodes of %" PRIu64, experiment, prediction->schedule.node_gpus);
+    free(experiment);
     free(mine.items);
     return key;
 }
@@ -164,7 +168,7 @@ static bool borrow_schedule(struct prediction *prediction, const struct question
     struct kept_schedule kept;
     if (!question->cache)
         return false;
-    char *key = experiment_key(question);
+    char *key = schedule_key(prediction, question);
     bool found = input_cache_find_schedule(question->cache, key, &kept) && kept.n_programs == prediction->n_programs;
     free(key);
     if (!found)
@@ -172,6 +176,8 @@ static bool borrow_schedule(struct prediction *prediction, const struct question
     prediction->programs = kept.programs;
     prediction->proved = kept.proved;
     prediction->whole = kept.ensemble;
+    prediction->facts = kept.facts;
+    prediction->memo = kept.memo;
     return true;
 }
 
@@ -187,9 +193,15 @@ static bool make_ensemble(struct prediction *prediction, const struct question *
     prediction->made |= MADE_ENSEMBLE;
     if (!question->cache)
         return true;
-    const struct kept_schedule kept = {prediction->programs, prediction->n_programs, prediction->proved,
-                                       prediction->whole};
-    char *key = experiment_key(question);
+    prediction->facts = shape_facts_create(prediction->whole.n_shapes);
+    prediction->memo = plan_memo_create();
+    const struct kept_schedule kept = {.programs = prediction->programs,
+                                       .n_programs = prediction->n_programs,
+                                       .proved = prediction->proved,
+                                       .ensemble = prediction->whole,
+                                       .facts = prediction->facts,
+                                       .memo = prediction->memo};
+    char *key = schedule_key(prediction, question);
     input_cache_keep_schedule(question->cache, key, &kept);
     prediction->made &= ~(unsigned)(MADE_ENSEMBLE | MADE_PROGRAMS);
     free(key);
@@ -275,6 +287,13 @@ bool prediction_make_costs(struct prediction *prediction, const struct question 
     return fine;
 }
 
+static void forget_plan(struct prediction *prediction)
+{
+    if (prediction->made & MADE_PLAN)
+        plan_fini(&prediction->plan);
+    prediction->made &= ~(unsigned)MADE_PLAN;
+}
+
 enum prediction_status prediction_prepare(struct prediction *prediction, const struct question *question,
                                           struct diagnostics *diag)
 {
@@ -288,16 +307,19 @@ enum prediction_status prediction_prepare(struct prediction *prediction, const s
     if (!make_ensemble(prediction, question, diag))
         return PREDICTION_FAILED;
     /* A plan of all ranks shows that every message has a way, and which ranks are alike. */
-    const struct simulation all = {.ensemble = &prediction->whole, .cost = &prediction->cost, .placement = placement};
-    struct plan plan;
-    if (!plan_init(&plan, &all, diag))
+    const struct simulation all = {
+        .ensemble = &prediction->whole, .cost = &prediction->cost, .placement = placement, .memo = prediction->memo};
+    if (!plan_init(&prediction->plan, &all, diag))
         return PREDICTION_BAD_INPUT;
+    prediction->made |= MADE_PLAN;
     if (!question->no_fold && prediction->topology.ranks_per_device == 1) {
         tell_phase(prediction, question, "folding");
-        fold_init(&prediction->folding, &prediction->whole, &plan);
+        fold_init(&prediction->folding, &prediction->whole, &prediction->plan);
         prediction->made |= MADE_FOLDING;
     }
-    plan_fini(&plan);
+    prediction->plan.simulation = NULL; /* it is no more */
+    if (prediction_is_large(prediction))
+        forget_plan(prediction);
     return check_operations(prediction, diag) ? PREDICTION_DONE : PREDICTION_BAD_INPUT;
 }
 
@@ -310,6 +332,7 @@ struct report_input prediction_report_input(const struct prediction *prediction)
         .cost = prediction->measured ? NULL : &prediction->cost,
         .placement = prediction->measured ? NULL : &prediction->placement,
         .timeline = &prediction->timeline,
+        .facts = prediction->facts,
     };
 }
 
@@ -338,12 +361,15 @@ enum prediction_status prediction_run(struct prediction *prediction, const struc
         .cost = &prediction->cost,
         .placement = &prediction->placement,
         .folding = folding,
+        .whole = prediction->made & MADE_PLAN ? &prediction->plan : NULL,
+        .memo = prediction->memo,
         .progress = question->progress,
         .progress_context = question->progress_context,
     };
     if (!question->engine->run(&simulation, &prediction->timeline, diag))
         return PREDICTION_FAILED;
-    const struct report_input input = prediction_report_input(prediction);
+    struct report_input input = prediction_report_input(prediction);
+    input.spares_busy = question->spares_busy;
     tell_phase(prediction, question, "adding up");
     if (!report_init(&prediction->report, &input, diag))
         return PREDICTION_FAILED;
@@ -397,7 +423,8 @@ enum prediction_status prediction_take_run(struct prediction *prediction, struct
     *timeline = (struct timeline){0};
     free(prediction->topology_name);
     prediction->topology_name = memory_text("(this machine)");
-    if (!ensemble_init(&prediction->whole, prediction->programs, ranks, (struct layout){.cp = ranks, .tp = 1, .dp = 1}, diag))
+    if (!ensemble_init(&prediction->whole, prediction->programs, ranks, (struct layout){.cp = ranks, .tp = 1, .dp = 1},
+                       diag))
         return PREDICTION_FAILED;
     prediction->made |= MADE_ENSEMBLE;
     prediction->execution = execution_of(&prediction->whole);
@@ -416,6 +443,7 @@ enum prediction_status prediction_take_run(struct prediction *prediction, struct
 
 void prediction_fini(struct prediction *prediction)
 {
+    forget_plan(prediction);
     if (prediction->made & MADE_REPORT)
         report_fini(&prediction->report);
     if (prediction->made & MADE_TIMELINE)

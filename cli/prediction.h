@@ -14,7 +14,7 @@
 #include "models/result/timeline.h"
 #include "models/schedule/execution.h"
 #include "models/schedule/schedule.h"
-#include "sim/engine.h"
+#include "sim/plan.h"
 
 /* As many that planning and folding them is worth a word. */
 #define PREDICTION_MANY_RANKS 4096
@@ -29,9 +29,12 @@ struct prediction {
     struct schedule schedule;
     struct program *programs; /* of the ranks below n_programs: all, unless they turn (schedule_period) */
     uint32_t n_programs;
-    struct ensemble whole; /* all ranks of all groups */
+    struct ensemble whole;     /* all ranks of all groups */
+    struct shape_facts *facts; /* of its shapes, and plans of them; a cache's, NULL without one */
+    struct plan_memo *memo;
     struct cost cost;
     struct tile_memo *tiles; /* of `cost`, unless the question has a cache */
+    struct plan plan;        /* of all ranks, unless they are many; its simulation is gone */
     struct folding folding;
     struct execution *execution;
     struct timeline timeline;

@@ -48,6 +48,7 @@ static bool key_init(struct sweep_key *key, const char *text, struct diagnostics
     while (name_end > text && name_end[-1] == ' ')
         name_end--;
     key->name = memory_format("%.*s", (int)(name_end - text), text);
+    key->of_experiment = key_table_owns_override(&experiment_file, text);
     const char *list = equals + 1;
     char separator = strchr(list, ';') ? ';' : ',';
     bool fine = true;
@@ -130,10 +131,25 @@ void sweep_fini(struct sweep *sweep)
     free(sweep->keys);
 }
 
-const char *sweep_value(const struct sweep *sweep, size_t point, size_t key)
+/* The index of the value of key `key` at point `point`. */
+static size_t value_at(const struct sweep *sweep, size_t point, size_t key)
 {
     size_t below = 1; /* points between two neighbouring values of this key */
     for (size_t i = key + 1; i < sweep->n_keys; i++)
         below *= sweep->keys[i].n_values;
-    return sweep->keys[key].values[point / below % sweep->keys[key].n_values];
+    return point / below % sweep->keys[key].n_values;
+}
+
+const char *sweep_value(const struct sweep *sweep, size_t point, size_t key)
+{
+    return sweep->keys[key].values[value_at(sweep, point, key)];
+}
+
+size_t sweep_experiment(const struct sweep *sweep, size_t point)
+{
+    size_t experiment = 0;
+    for (size_t i = 0; i < sweep->n_keys; i++)
+        if (sweep->keys[i].of_experiment)
+            experiment = experiment * sweep->keys[i].n_values + value_at(sweep, point, i);
+    return experiment;
 }

@@ -18,6 +18,7 @@ struct sweep_key {
     char *name; /* "section.key" */
     char **values;
     size_t n_values;
+    bool of_experiment; /* else of the topology */
 };
 
 struct sweep {
@@ -36,5 +37,8 @@ void sweep_fini(struct sweep *sweep);
 
 /* The value of key `key` at point `point`. */
 const char *sweep_value(const struct sweep *sweep, size_t point, size_t key);
+
+/* Which of the sweep's experiments a point asks: the same for points that differ in the topology alone. */
+size_t sweep_experiment(const struct sweep *sweep, size_t point);
 
 #endif

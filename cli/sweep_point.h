@@ -12,7 +12,7 @@
 
 /* What is made of each point. */
 struct sweep_point_wish {
-    bool file;    /* for the JSON; nothing else tells intervals, so without it they are spared */
+    bool file;    /* for the JSON; nothing else tells intervals, or when links are busy: without it they are spared */
     bool summary; /* the run of a point in the file is a summary: its step, links and number of ranks */
     bool row;     /* for the CSV */
     bool kept;    /* for tables */

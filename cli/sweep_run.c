@@ -65,6 +65,13 @@ static void work(void *context, size_t point, FILE *stream)
     sweep_point_answer(run->sweep, &run->question, &run->wish, point, stream);
 }
 
+/* What a worker keeps is mostly the experiment's. */
+static size_t kind(void *context, size_t point)
+{
+    const struct run *run = context;
+    return sweep_experiment(run->sweep, point);
+}
+
 /* ---- answers go out ---- */
 
 static void keep(struct run *run, const struct sweep_answer *answer)
@@ -369,6 +376,7 @@ static struct sweep_crew_settings crew_settings_of(struct run *run)
         .workers = {.jobs = settings->jobs < n_points ? settings->jobs : (uint32_t)n_points,
                     .once = run->base->engine->once,
                     .work = work,
+                    .kind = kind,
                     .context = run},
         .processes = settings->processes,
         .question = run->head,

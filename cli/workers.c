@@ -2,8 +2,8 @@
  *
  * A task goes to a worker as its number; its result comes back as a header and so many bytes. A worker is given a few
  * tasks in advance, as many as it does in a moment, so that short ones do not wait for this process and long ones are
- * not kept from a worker that has nothing to do. Results of one worker come in the order of its tasks, so the first
- * task that it holds is the one that it is at.
+ * not kept from a worker that has nothing to do. Where tasks are of kinds some more wait to be chosen from. Results of
+ * one worker come in the order of its tasks, so the first task that it holds is the one that it is at.
  *
  * The parent only waits: for bytes from a worker, for the end of its socket, or for SIGINT, SIGTERM and SIGHUP (a
  * terminal that is closed), which it takes through a descriptor, so that no signal handler and no global state is
@@ -27,11 +27,12 @@
 
 #define MOMENT_SECONDS 0.02
 #define HELD_MAX 64
-#define DEATHS_MAX 2 /* of workers at one task */
+#define CHOICE_MOMENTS 10 /* that what waits to be chosen from takes at most; where a choice is wanted */
+#define DEATHS_MAX 2      /* of workers at one task */
 #define READ_BYTES (1 << 18)
 
 struct task {
-    size_t number;
+    size_t number, kind;
     unsigned deaths;
 };
 
@@ -44,9 +45,9 @@ struct worker {
     pid_t pid;
     int fd;
     struct task held[HELD_MAX]; /* the first is the one it is at */
-    size_t n_held;
-    bool used;   /* does not get another task */
-    char *bytes; /* of results that have not come whole */
+    size_t n_held, kind;        /* of the last task that it was given */
+    bool used;                  /* does not get another task */
+    char *bytes;                /* of results that have not come whole */
     size_t n_bytes, capacity;
 };
 
@@ -58,6 +59,7 @@ struct workers {
     size_t queued, queue_first, queue_capacity;
     size_t held;         /* by all workers */
     double task_seconds; /* a running mean; below 0: nothing known */
+    bool chooses;        /* not all tasks are of one kind */
     struct pollfd *polled;
     int signal_fd;
     sigset_t signals_before;
@@ -173,9 +175,17 @@ static void queue_push(struct workers *workers, struct task task, bool at_front)
     workers->queued++;
 }
 
-static struct task queue_pop(struct workers *workers)
+static struct task *queue_at(const struct workers *workers, size_t place)
 {
-    struct task task = workers->queue[workers->queue_first];
+    return &workers->queue[(workers->queue_first + place) % workers->queue_capacity];
+}
+
+/* Takes the task at `place` out; the others keep their order. */
+static struct task queue_take(struct workers *workers, size_t place)
+{
+    struct task task = *queue_at(workers, place);
+    for (; place > 0; place--)
+        *queue_at(workers, place) = *queue_at(workers, place - 1);
     workers->queue_first = (workers->queue_first + 1) % workers->queue_capacity;
     workers->queued--;
     return task;
@@ -192,7 +202,8 @@ static size_t depth(const struct workers *workers)
 
 size_t workers_room(const struct workers *workers)
 {
-    size_t most = workers->settings.jobs * depth(workers), pending = workers_pending(workers);
+    size_t choice = workers->chooses ? CHOICE_MOMENTS : 0;
+    size_t most = workers->settings.jobs * depth(workers) * (1 + choice), pending = workers_pending(workers);
     return pending < most ? most - pending : 0;
 }
 
@@ -203,7 +214,9 @@ size_t workers_pending(const struct workers *workers)
 
 void workers_add(struct workers *workers, size_t task)
 {
-    queue_push(workers, (struct task){task, 0}, false);
+    const struct workers_settings *settings = &workers->settings;
+    size_t kind = workers->chooses ? settings->kind(settings->context, task) : 0;
+    queue_push(workers, (struct task){.number = task, .kind = kind}, false);
 }
 
 /* ---- processes ---- */
@@ -230,7 +243,7 @@ static bool start_worker(struct workers *workers)
         be_worker(workers, ends[1]);
     }
     close(ends[1]);
-    workers->workers[workers->running++] = (struct worker){.pid = pid, .fd = ends[0]};
+    workers->workers[workers->running++] = (struct worker){.pid = pid, .fd = ends[0], .kind = SIZE_MAX};
     return true;
 }
 
@@ -247,11 +260,35 @@ static struct worker *least_busy(struct workers *workers)
     return least;
 }
 
+static bool is_others(const struct workers *workers, const struct worker *worker, size_t kind)
+{
+    for (size_t i = 0; i < workers->running; i++)
+        if (&workers->workers[i] != worker && workers->workers[i].kind == kind)
+            return true;
+    return false;
+}
+
+/* Which of the tasks that wait is for the worker: the first of its kind; else of a kind that is nobody's; else of all.
+ */
+static size_t choose(const struct workers *workers, const struct worker *worker)
+{
+    size_t nobodys = workers->queued;
+    for (size_t i = 0; workers->chooses && i < workers->queued; i++) {
+        size_t kind = queue_at(workers, i)->kind;
+        if (kind == worker->kind)
+            return i;
+        if (nobodys == workers->queued && !is_others(workers, worker, kind))
+            nobodys = i;
+    }
+    return nobodys < workers->queued ? nobodys : 0;
+}
+
 static void hand_over(struct workers *workers, struct worker *worker)
 {
-    struct task task = queue_pop(workers);
+    struct task task = queue_take(workers, choose(workers, worker));
     uint64_t number = task.number;
     worker->held[worker->n_held++] = task;
+    worker->kind = task.kind;
     worker->used = workers->settings.once;
     workers->held++;
     send_all(worker->fd, &number, sizeof number); /* if that fails, its socket ends: end_worker() sees to the task */
@@ -261,7 +298,7 @@ static void hand_over(struct workers *workers, struct worker *worker)
 static void give_up(struct workers *workers, int why)
 {
     struct worker_result result = {.wait_status = -1, .start_errno = why};
-    workers->settings.take(workers->settings.taker, queue_pop(workers).number, &result);
+    workers->settings.take(workers->settings.taker, queue_take(workers, 0).number, &result);
 }
 
 static void hand_out(struct workers *workers)
@@ -388,6 +425,7 @@ struct workers *workers_create(const struct workers_settings *settings)
     struct workers *workers = memory_zeroed(1, sizeof *workers);
     workers->settings = *settings;
     workers->task_seconds = -1;
+    workers->chooses = settings->kind && !settings->once && settings->jobs > 1;
     workers->workers = memory_zeroed(settings->jobs, sizeof *workers->workers);
     workers->polled = memory_zeroed((size_t)settings->jobs + 1, sizeof *workers->polled);
     sigset_t ending;

@@ -36,6 +36,10 @@ struct workers_settings {
     /* In the worker: does the task and writes its result. */
     void (*work)(void *context, size_t task, FILE *stream);
     void *context;
+    /* Tasks of one kind have something in common that a process keeps from one to the next: as long as there is a
+     * choice, each is given tasks of the kind that it had before, or of one that no other process is at. NULL: all are
+     * of one kind. */
+    size_t (*kind)(void *context, size_t task);
     /* Here: a task is done, or has failed for good; owns the result's text. */
     void (*take)(void *taker, size_t task, struct worker_result *result);
     void *taker;
@@ -47,7 +51,7 @@ struct workers *workers_create(const struct workers_settings *settings);
 /* Ends all processes, whatever they are at. */
 void workers_destroy(struct workers *workers);
 
-/* How many more tasks would keep all processes busy for a moment. */
+/* How many more tasks would keep all processes busy for a moment, and leave a choice. */
 size_t workers_room(const struct workers *workers);
 void workers_add(struct workers *workers, size_t task);
 /* Tasks that were added and not taken yet. */

@@ -6,14 +6,6 @@
 
 #include "models/base/memory.h"
 
-static bool uses_second_stream(const struct program *program)
-{
-    for (uint32_t i = 0; i < program->n_ops; i++)
-        if (program->ops[i].stream == STREAM_COMPUTE_2)
-            return true;
-    return false;
-}
-
 bool critical_path_applies(const struct plan *plan)
 {
     const struct simulation *simulation = plan->simulation;
@@ -26,7 +18,7 @@ bool critical_path_applies(const struct plan *plan)
         if (plan->paths[p].sms > 0)
             return false;
     for (uint32_t s = 0; s < ensemble->n_shapes; s++)
-        if (uses_second_stream(ensemble->shapes[s].program))
+        if (ensemble->shapes[s].order.length[STREAM_COMPUTE_2] > 0)
             return false;
     return true;
 }
@@ -179,189 +171,58 @@ void critical_path_run(const struct plan *plan, struct recorder *recorder)
     run_fini(&run);
 }
 
-/* ---- as a list of steps ---- */
+/* ---- in an order that is known ---- */
 
-#define NO_STEP UINT32_MAX
-
-/* Steps found so far. */
-struct listing {
-    struct critical_path *path;
-    const struct ensemble *ensemble;
-    uint32_t **step_of;      /* [instance][op] */
-    uint32_t **group_posted; /* [instance][group]; NO_STEP: not yet */
-    uint32_t **group_ended;
-};
-
-static uint32_t *unknown_steps(size_t count)
+/* What the messages of every path take: [as plan.paths]. */
+static struct step_times *times_of_paths(const struct plan *plan)
 {
-    uint32_t *steps = memory_zeroed(count, sizeof *steps);
-    memset(steps, 0xff, count * sizeof *steps);
-    return steps;
-}
-
-static void listing_init(struct listing *listing, struct critical_path *path, const struct ensemble *ensemble)
-{
-    uint32_t n = ensemble->n_instances;
-    *listing = (struct listing){path, ensemble, memory_zeroed(n, sizeof(uint32_t *)),
-                                memory_zeroed(n, sizeof(uint32_t *)), memory_zeroed(n, sizeof(uint32_t *))};
+    uint32_t n = plan->simulation->ensemble->n_instances;
+    struct step_times *times = memory_zeroed(plan->first_path[n], sizeof *times);
     for (uint32_t i = 0; i < n; i++) {
-        const struct program *program = ensemble_program(ensemble, i);
-        listing->step_of[i] = unknown_steps(program->n_ops);
-        listing->group_posted[i] = unknown_steps((size_t)program->n_groups + 1);
-        listing->group_ended[i] = unknown_steps((size_t)program->n_groups + 1);
-    }
-}
-
-static void listing_fini(struct listing *listing)
-{
-    for (uint32_t i = 0; i < listing->ensemble->n_instances; i++) {
-        free(listing->step_of[i]);
-        free(listing->group_posted[i]);
-        free(listing->group_ended[i]);
-    }
-    free(listing->step_of);
-    free(listing->group_posted);
-    free(listing->group_ended);
-}
-
-/* Begins a step, which comes after what is added until the next one. */
-static uint32_t add_step(struct critical_path *path, struct activity activity, bool counts)
-{
-    memory_grow(path->steps, path->n_steps, path->capacity);
-    path->steps[path->n_steps] = (struct critical_step){activity, counts, path->n_after, 0, 0};
-    return path->n_steps++;
-}
-
-static void come_after(struct critical_path *path, uint32_t step)
-{
-    memory_grow(path->after, path->n_after, path->after_capacity);
-    path->after[path->n_after++] = step;
-}
-
-/* The members of the group of `op`, which are the operations of its stream from `first` on. */
-static bool next_member(const struct program *program, const struct op *op, uint32_t *at)
-{
-    while (*at < program->n_ops && program->ops[*at].stream != op->stream)
-        ++*at;
-    return *at < program->n_ops && program->ops[*at].group == op->group;
-}
-
-/* The step at whose end nobody waits any more for operation `op`. */
-static uint32_t ended(struct listing *listing, uint32_t instance, uint32_t op)
-{
-    const struct shape *shape = ensemble_shape(listing->ensemble, instance);
-    const struct op *self = &shape->program->ops[op];
-    if (!self->group)
-        return listing->step_of[instance][op];
-    uint32_t *step = &listing->group_ended[instance][self->group];
-    if (*step == NO_STEP) {
-        *step = add_step(listing->path, (struct activity){.instance = instance, .op = op}, false);
-        uint32_t i = stream_order_waits(&shape->order, op, (enum stream)self->stream);
-        for (; next_member(shape->program, self, &i); i++)
-            come_after(listing->path, listing->step_of[instance][i]);
-    }
-    return *step;
-}
-
-/* Makes sure that there are the steps that `op` waits for: none may begin while another one is being added to. */
-static void find_hazards(struct listing *listing, uint32_t instance, uint32_t op)
-{
-    const struct stream_order *order = &ensemble_shape(listing->ensemble, instance)->order;
-    const uint32_t *waits = order->waits + (size_t)op * order->n_streams;
-    for (uint32_t column = 0; column < order->n_streams; column++)
-        if (waits[column])
-            ended(listing, instance, waits[column] - 1);
-}
-
-static void come_after_hazards(struct listing *listing, uint32_t instance, uint32_t op)
-{
-    const struct stream_order *order = &ensemble_shape(listing->ensemble, instance)->order;
-    const uint32_t *waits = order->waits + (size_t)op * order->n_streams;
-    for (uint32_t column = 0; column < order->n_streams; column++)
-        if (waits[column])
-            come_after(listing->path, ended(listing, instance, waits[column] - 1));
-}
-
-static void find_posted(struct listing *listing, struct activity end)
-{
-    const struct shape *shape = ensemble_shape(listing->ensemble, end.instance);
-    const struct op *op = &shape->program->ops[end.op];
-    if (!op->group) {
-        find_hazards(listing, end.instance, end.op);
-        return;
-    }
-    uint32_t *step = &listing->group_posted[end.instance][op->group];
-    uint32_t first = stream_order_waits(&shape->order, end.op, (enum stream)op->stream);
-    if (*step != NO_STEP)
-        return;
-    for (uint32_t i = first; next_member(shape->program, op, &i); i++)
-        find_hazards(listing, end.instance, i);
-    *step = add_step(listing->path, end, false);
-    for (uint32_t i = first; next_member(shape->program, op, &i); i++)
-        come_after_hazards(listing, end.instance, i);
-}
-
-static void come_after_posted(struct listing *listing, struct activity end)
-{
-    const struct op *op = &ensemble_program(listing->ensemble, end.instance)->ops[end.op];
-    if (op->group)
-        come_after(listing->path, listing->group_posted[end.instance][op->group]);
-    else
-        come_after_hazards(listing, end.instance, end.op);
-}
-
-void critical_path_init(struct critical_path *path, struct execution *execution)
-{
-    struct listing listing;
-    struct activity activity;
-    int phase = 0;
-    *path = (struct critical_path){0};
-    listing_init(&listing, path, execution_ensemble(execution));
-    while (execution_next(execution, &activity)) {
-        const struct program *program = execution_program(execution, activity.instance);
-        bool is_message = op_is_message(&program->ops[activity.op]);
-        struct activity receive = is_message ? execution_receive_of(execution, activity) : activity;
-        while (phase < (int)program_phase(program, activity.op))
-            path->phase_begin[++phase] = path->n_steps;
-        find_posted(&listing, activity);
-        if (is_message)
-            find_posted(&listing, receive);
-        uint32_t step = add_step(path, activity, true);
-        come_after_posted(&listing, activity);
-        if (is_message)
-            come_after_posted(&listing, receive);
-        listing.step_of[activity.instance][activity.op] = listing.step_of[receive.instance][receive.op] = step;
-        execution_finish(execution, activity);
-    }
-    while (++phase < PHASE_COUNT)
-        path->phase_begin[phase] = path->n_steps;
-    add_step(path, (struct activity){0}, false);
-    path->n_steps--;
-    listing_fini(&listing);
-}
-
-void critical_path_fini(struct critical_path *path)
-{
-    free(path->steps);
-    free(path->after);
-    *path = (struct critical_path){0};
-}
-
-double critical_path_seconds(const struct critical_path *path, double *ends)
-{
-    double last = 0;
-    uint32_t at = 0;
-    for (int phase = 0; phase < PHASE_COUNT; phase++) {
-        uint32_t end = phase + 1 < PHASE_COUNT ? path->phase_begin[phase + 1] : path->n_steps;
-        double barrier = last;
-        for (; at < end; at++) {
-            const struct critical_step *step = &path->steps[at];
-            double begin = barrier;
-            for (uint32_t i = step->first; i < step[1].first; i++)
-                begin = ends[path->after[i]] > begin ? ends[path->after[i]] : begin;
-            ends[at] = begin + step->delay + step->seconds;
-            last = ends[at] > last ? ends[at] : last;
+        const struct outlook *outlook = &plan->outlooks[plan->outlook_of[i]];
+        for (uint32_t k = 0; k < outlook->n_kinds; k++) {
+            const struct path *path = &plan->paths[plan->first_path[i] + k];
+            double bytes = (double)outlook->kinds[k].transfer.bytes;
+            times[plan->first_path[i] + k] = (struct step_times){path->factor * path->cost.delay_seconds,
+                                                                 path->factor * bytes / path->cost.bytes_per_s};
         }
     }
-    return last;
+    return times;
+}
+
+bool critical_path_goes_by_order(const struct plan *plan)
+{
+    return plan->simulation->ensemble->n_replicas == 1 && !plan->locals->issues;
+}
+
+void critical_path_run_in(const struct plan *plan, const struct run_order *order, struct timeline *timeline)
+{
+    struct step_times *of_paths = times_of_paths(plan);
+    double *ends = memory_zeroed(order->n_steps, sizeof *ends), last = 0;
+    uint32_t at = 0;
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        double barrier = last;
+        for (; at < run_order_phase_end(order, phase); at++) {
+            const struct ordered_step *step = &order->steps[at];
+            double begin = run_order_begin(order, at, barrier, ends);
+            ends[at] = begin;
+            if (!step->counts)
+                continue;
+            struct step_times times = {0, 0};
+            if (step->sends)
+                times = of_paths[plan_path(plan, step->activity) - plan->paths];
+            else
+                times.seconds = plan_seconds(plan, step->activity);
+            double move = begin + times.delay;
+            struct moment moment = {begin, move, move + times.seconds};
+            timeline->moments[step->activity.instance][step->activity.op] = moment;
+            if (step->sends)
+                timeline->moments[step->receive.instance][step->receive.op] = moment;
+            ends[at] = moment.end;
+            raise(&last, moment.end);
+        }
+        timeline->phase_end[phase] = last;
+    }
+    free(of_paths);
+    free(ends);
 }

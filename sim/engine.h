@@ -14,12 +14,18 @@
 #include "models/result/timeline.h"
 #include "models/schedule/execution.h"
 
+struct plan;
+struct plan_memo;
+
 struct simulation {
     const struct ensemble *ensemble;
-    struct execution *execution; /* of the ensemble; fresh; run to its end */
+    struct execution *execution; /* of the ensemble; fresh; run to its end, or left alone where a memo spares that */
     const struct cost *cost;
     const struct placement *placement;
     const struct folding *folding; /* that the ensemble is of; NULL: the ensemble is all ranks */
+    const struct plan *whole; /* folded: the plan of all ranks, if there still is one; plans of classes take from it
+                                 what their first ranks have. NULL: none */
+    struct plan_memo *memo;   /* of simulations of the ensemble's shapes (sim/plan_memo.h); NULL: none */
     /* Called now and then with the share of operations finished (0 to 1); NULL: not called. */
     void (*progress)(void *context, double share);
     void *progress_context;

@@ -20,9 +20,10 @@ struct runs {
     struct simulation simulation; /* its execution serves the critical path alone */
     struct cost cost;
     struct plan plan; /* in the middle */
-    bool by_path;
-    struct critical_path path;
-    double *ends, **seconds; /* by path: room for those of its steps, and for moved ones of the plan */
+    bool by_order;
+    struct run_order order;
+    struct step_times *times; /* by order: of its steps, with room for their ends and for moved seconds of the plan */
+    double *ends, **seconds;
 };
 
 static bool runs_init(struct runs *runs, const struct simulation *simulation, struct diagnostics *diag)
@@ -38,11 +39,12 @@ static bool runs_init(struct runs *runs, const struct simulation *simulation, st
         return false;
     }
     /* When the host has issued what follows from all seconds: too seldom a case to spare. */
-    runs->by_path = critical_path_applies(&runs->plan) && !runs->plan.issues && ensemble->n_replicas == 1;
-    if (!runs->by_path)
+    runs->by_order = critical_path_applies(&runs->plan) && critical_path_goes_by_order(&runs->plan) &&
+                     run_order_init(&runs->order, runs->simulation.execution);
+    if (!runs->by_order)
         return true;
-    critical_path_init(&runs->path, runs->simulation.execution);
-    runs->ends = memory_zeroed(runs->path.n_steps, sizeof *runs->ends);
+    runs->times = memory_zeroed(runs->order.n_steps, sizeof *runs->times);
+    runs->ends = memory_zeroed(runs->order.n_steps, sizeof *runs->ends);
     runs->seconds = memory_zeroed(ensemble->n_shapes, sizeof *runs->seconds);
     for (uint32_t s = 0; s < ensemble->n_shapes; s++)
         runs->seconds[s] = memory_zeroed(ensemble->shapes[s].program->n_ops, sizeof *runs->seconds[s]);
@@ -51,11 +53,12 @@ static bool runs_init(struct runs *runs, const struct simulation *simulation, st
 
 static void runs_fini(struct runs *runs)
 {
-    for (uint32_t s = 0; runs->by_path && s < runs->simulation.ensemble->n_shapes; s++)
+    for (uint32_t s = 0; runs->by_order && s < runs->simulation.ensemble->n_shapes; s++)
         free(runs->seconds[s]);
     free(runs->seconds);
+    free(runs->times);
     free(runs->ends);
-    critical_path_fini(&runs->path);
+    run_order_fini(&runs->order);
     plan_fini(&runs->plan);
     execution_destroy(runs->simulation.execution);
 }
@@ -69,22 +72,23 @@ static void fill_in(struct runs *runs)
         for (uint32_t i = 0; i < program->n_ops; i++)
             if (!op_is_message(&program->ops[i]))
                 runs->seconds[s][i] =
-                    cost_op_moved_seconds(&runs->cost, program, &program->ops[i], runs->plan.seconds[s][i]);
+                    cost_op_moved_seconds(&runs->cost, program, &program->ops[i], runs->plan.locals->seconds[s][i]);
     }
-    for (uint32_t i = 0; i < runs->path.n_steps; i++) {
-        struct critical_step *step = &runs->path.steps[i];
+    for (uint32_t i = 0; i < runs->order.n_steps; i++) {
+        const struct ordered_step *step = &runs->order.steps[i];
+        struct step_times *times = &runs->times[i];
         if (!step->counts)
             continue;
-        const struct op *op = plan_op(&runs->plan, step->activity);
-        if (op_is_message(op)) {
+        if (step->sends) {
             const struct path *path = plan_path(&runs->plan, step->activity);
             double factor = cost_message_factor(&runs->cost, &path->cost);
-            step->delay = factor * path->cost.delay_seconds;
-            step->seconds = factor * (double)op->bytes / path->cost.bytes_per_s;
+            double bytes = (double)plan_op(&runs->plan, step->activity)->bytes;
+            times->delay = factor * path->cost.delay_seconds;
+            times->seconds = factor * bytes / path->cost.bytes_per_s;
         } else {
             uint32_t instance = step->activity.instance;
-            step->seconds = runs->seconds[ensemble->instances[instance].shape][step->activity.op] /
-                            plan_speed(&runs->plan, instance);
+            times->seconds = runs->seconds[ensemble->instances[instance].shape][step->activity.op] /
+                             plan_speed(&runs->plan, instance);
         }
     }
 }
@@ -107,10 +111,10 @@ static bool run_at(struct runs *runs, enum cost_end end, uint32_t moved, double 
 {
     runs->cost.end = end;
     runs->cost.moved = 1U << moved;
-    if (!runs->by_path)
+    if (!runs->by_order)
         return run_anew(runs, seconds, diag);
     fill_in(runs);
-    *seconds = critical_path_seconds(&runs->path, runs->ends);
+    *seconds = run_order_seconds(&runs->order, runs->times, runs->ends);
     return true;
 }
 

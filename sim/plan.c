@@ -1,4 +1,4 @@
-/* plan.c - seconds per shape, kinds of messages per outlook, routes and rates per instance. */
+/* plan.c - kinds of messages per outlook, routes and rates per instance. */
 #include "sim/plan.h"
 
 #include <assert.h>
@@ -10,64 +10,12 @@
 #include <uthash.h>
 
 #include "models/base/memory.h"
+#include "sim/plan_memo.h"
 #include "sim/transfers.h"
 
 #define PROBLEMS_SHOWN 8
 
-/* ---- shapes ---- */
-
-static double *plan_program(const struct cost *cost, const struct program *program)
-{
-    double *seconds = memory_zeroed(program->n_ops, sizeof *seconds);
-    for (uint32_t i = 0; i < program->n_ops; i++) {
-        const struct op *op = &program->ops[i];
-        if (op_is_message(op))
-            continue;
-        seconds[i] = cost_op_seconds(cost, program, op);
-        assert(seconds[i] >= 0 && isfinite(seconds[i]));
-    }
-    return seconds;
-}
-
-/* When the host has issued each operation of a program, counted from the first; NULL when it takes no time to. */
-static double *plan_issue(const struct cost *cost, const struct program *program)
-{
-    double issued = 0;
-    double *issue = memory_zeroed(program->n_ops, sizeof *issue);
-    for (uint32_t i = 0; i < program->n_ops; i++)
-        issue[i] = issued += cost_host_seconds(cost, program, &program->ops[i]);
-    if (issued > 0)
-        return issue;
-    free(issue);
-    return NULL;
-}
-
-static double computed_seconds(const struct program *program, const double *seconds)
-{
-    double computed = 0;
-    for (uint32_t i = 0; i < program->n_ops; i++)
-        computed += stream_computes((enum stream)program->ops[i].stream) ? seconds[i] : 0;
-    return computed;
-}
-
-static void plan_shapes(struct plan *plan)
-{
-    const struct ensemble *ensemble = plan->simulation->ensemble;
-    struct tile_memo *memo = NULL;
-    struct cost cost = *plan->simulation->cost;
-    if (!cost.memo)
-        cost.memo = memo = memory_zeroed(1, sizeof *memo);
-    plan->seconds = memory_zeroed(ensemble->n_shapes, sizeof *plan->seconds);
-    plan->issue = memory_zeroed(ensemble->n_shapes, sizeof *plan->issue);
-    plan->computed = memory_zeroed(ensemble->n_shapes, sizeof *plan->computed);
-    for (uint32_t s = 0; s < ensemble->n_shapes; s++) {
-        plan->seconds[s] = plan_program(&cost, ensemble->shapes[s].program);
-        plan->issue[s] = plan_issue(&cost, ensemble->shapes[s].program);
-        plan->issues |= plan->issue[s] != NULL;
-        plan->computed[s] = computed_seconds(ensemble->shapes[s].program, plan->seconds[s]);
-    }
-    free(memo);
-}
+/* ---- instances ---- */
 
 /* How fast the GPU of each instance is, if an override says so of any. */
 static void plan_speeds(struct plan *plan)
@@ -135,6 +83,19 @@ static struct outlook make_outlook(const struct plan *plan, const struct surroun
     return outlook;
 }
 
+/* One that a plan before has made, or a new one, which plans to come may find. */
+static struct outlook find_outlook(const struct plan *plan, const struct surroundings *surroundings)
+{
+    struct plan_memo *memo = plan->simulation->memo;
+    struct outlook outlook;
+    if (memo && plan_memo_find_outlook(memo, surroundings, &outlook))
+        return outlook;
+    outlook = make_outlook(plan, surroundings);
+    if (memo)
+        plan_memo_keep_outlook(memo, surroundings, plan->simulation->ensemble, &outlook);
+    return outlook;
+}
+
 static void plan_outlooks(struct plan *plan)
 {
     const struct ensemble *ensemble = plan->simulation->ensemble;
@@ -155,7 +116,7 @@ static void plan_outlooks(struct plan *plan)
             memcpy(found->surroundings, surroundings.numbers, size);
             HASH_ADD_KEYPTR(hh, known, found->surroundings, size, found);
             memory_grow(plan->outlooks, plan->n_outlooks, capacity);
-            plan->outlooks[plan->n_outlooks++] = make_outlook(plan, &surroundings);
+            plan->outlooks[plan->n_outlooks++] = find_outlook(plan, &surroundings);
         }
         plan->outlook_of[i] = found->index;
     }
@@ -167,6 +128,23 @@ static void plan_outlooks(struct plan *plan)
     }
     free(surroundings.numbers);
     neighbourhood_fini(&neighbourhood);
+}
+
+/* A class has the outlook of the rank that it was made from. */
+static void borrow_outlooks(struct plan *plan, const struct plan *whole)
+{
+    const struct ensemble *ensemble = plan->simulation->ensemble;
+    plan->n_outlooks = whole->n_outlooks;
+    plan->outlooks = memory_zeroed(whole->n_outlooks, sizeof *plan->outlooks);
+    for (uint32_t o = 0; o < whole->n_outlooks; o++) {
+        plan->outlooks[o] = whole->outlooks[o];
+        plan->outlooks[o].borrowed = true;
+    }
+    plan->outlook_of = memory_zeroed(ensemble->n_instances, sizeof *plan->outlook_of);
+    for (uint32_t i = 0; i < ensemble->n_instances; i++) {
+        const struct instance *self = &ensemble->instances[i];
+        plan->outlook_of[i] = whole->outlook_of[(size_t)self->group * ensemble->ranks + self->rank];
+    }
 }
 
 /* ---- ways and paths ---- */
@@ -279,31 +257,35 @@ static bool plan_paths(struct plan *plan, struct diagnostics *diag)
 
 bool plan_init(struct plan *plan, const struct simulation *simulation, struct diagnostics *diag)
 {
-    *plan = (struct plan){.simulation = simulation, .n_shapes = simulation->ensemble->n_shapes};
-    plan_shapes(plan);
+    *plan = (struct plan){.simulation = simulation};
+    plan->locals = simulation->memo ? plan_memo_locals(simulation->memo, simulation->ensemble, simulation->cost)
+                                    : local_times_create(simulation->ensemble, simulation->cost);
     plan_speeds(plan);
-    plan_outlooks(plan);
+    if (simulation->whole)
+        borrow_outlooks(plan, simulation->whole);
+    else
+        plan_outlooks(plan);
     if (plan_paths(plan, diag))
         return true;
     plan_fini(plan);
     return false;
 }
 
+void outlook_fini(struct outlook *outlook)
+{
+    free(outlook->kinds);
+    free(outlook->kind_of);
+    *outlook = (struct outlook){0};
+}
+
 void plan_fini(struct plan *plan)
 {
     for (size_t w = 0; w < plan->n_ways; w++)
         route_fini(&plan->ways[w].route);
-    for (uint32_t s = 0; s < plan->n_shapes; s++) {
-        free(plan->seconds[s]);
-        free(plan->issue[s]);
-    }
-    for (uint32_t o = 0; o < plan->n_outlooks; o++) {
-        free(plan->outlooks[o].kinds);
-        free(plan->outlooks[o].kind_of);
-    }
-    free(plan->seconds);
-    free(plan->issue);
-    free(plan->computed);
+    for (uint32_t o = 0; o < plan->n_outlooks; o++)
+        if (!plan->outlooks[o].borrowed)
+            outlook_fini(&plan->outlooks[o]);
+    local_times_release(plan->locals);
     free(plan->outlooks);
     free(plan->outlook_of);
     free(plan->speed);
@@ -335,16 +317,17 @@ double plan_fill_seconds(const struct plan *plan, struct activity local)
 double plan_issued_at(const struct plan *plan, struct activity end)
 {
     uint32_t shape = plan->simulation->ensemble->instances[end.instance].shape;
-    const double *issue = plan->issue[shape];
+    const double *issue = plan->locals->issue[shape];
     if (!issue)
         return 0;
-    double ahead = plan->computed[shape] / plan_speed(plan, end.instance) - issue[program_of(plan, end)->n_ops - 1];
+    double ahead =
+        plan->locals->computed[shape] / plan_speed(plan, end.instance) - issue[program_of(plan, end)->n_ops - 1];
     return fmax(0, issue[end.op] - (cost_synchronizes(plan->simulation->cost) ? 0 : fmax(0, ahead)));
 }
 
 double plan_issued(const struct plan *plan, struct activity activity)
 {
-    if (!plan->issues)
+    if (!plan->locals->issues)
         return 0;
     if (!op_is_message(plan_op(plan, activity)))
         return plan_issued_at(plan, activity);

@@ -10,6 +10,7 @@
 #define CPSIM_SIM_PLAN_H
 
 #include "sim/engine.h"
+#include "sim/local_times.h"
 
 /* From one instance to one of its peers. */
 struct plan_way {
@@ -30,7 +31,10 @@ struct outlook {
     struct kind_of_message *kinds;
     uint32_t n_kinds;
     uint32_t *kind_of; /* [op]: of a send */
+    bool borrowed;     /* kinds and kind_of are a memo's (plan_memo.h), or the plan's of all ranks */
 };
+
+void outlook_fini(struct outlook *outlook);
 
 /* What a message takes on its way: [first_path of the instance + kind]. */
 struct path {
@@ -45,11 +49,7 @@ struct path {
 
 struct plan {
     const struct simulation *simulation; /* outlives the plan */
-    uint32_t n_shapes;
-    double **seconds; /* [shape][op]: local operations */
-    double **issue; /* [shape][op]: when the host has issued it, from the first on; [shape] NULL: it takes no time to */
-    double *computed; /* [shape]: all operations of its compute streams together */
-    bool issues;      /* any issue is not NULL */
+    struct local_times *locals;
     struct outlook *outlooks;
     uint32_t n_outlooks;
     uint32_t *outlook_of;  /* [instance] */
@@ -60,8 +60,8 @@ struct plan {
     size_t *first_path; /* [instance]; one more for the end of the last */
 };
 
-/* Needs of `simulation`: ensemble, cost, placement, folding. False, with a message for each of the first few pairs of
- * ranks that have no path; the plan is then empty. */
+/* Needs of `simulation`: ensemble, cost, placement, folding, whole, memo. False, with a message for each of the first
+ * few pairs of ranks that have no path; the plan is then empty. */
 bool plan_init(struct plan *plan, const struct simulation *simulation, struct diagnostics *diag);
 void plan_fini(struct plan *plan);
 
@@ -81,7 +81,7 @@ static inline double plan_speed(const struct plan *plan, uint32_t instance)
 static inline double plan_seconds(const struct plan *plan, struct activity local)
 {
     uint32_t shape = plan->simulation->ensemble->instances[local.instance].shape;
-    return plan->seconds[shape][local.op] / plan_speed(plan, local.instance);
+    return plan->locals->seconds[shape][local.op] / plan_speed(plan, local.instance);
 }
 
 /* Those of them that its launch takes: asked for only where two compute streams meet, so not kept. */

@@ -8,6 +8,9 @@
 
 #include "models/base/memory.h"
 
+/* Of a set of members, beside one for each level: how many there are, and how far they are. */
+#define NUMBERS_OF_COLLECTIVE 2
+
 /* ---- the neighbourhood ---- */
 
 /* A GPU in use, and by whom. */
@@ -185,6 +188,14 @@ static void put(struct surroundings *surroundings, uint32_t number)
     surroundings->numbers[surroundings->count++] = number;
 }
 
+static void put_rate(struct surroundings *surroundings, double bytes_per_s)
+{
+    uint32_t words[sizeof bytes_per_s / sizeof(uint32_t)];
+    memcpy(words, &bytes_per_s, sizeof words);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        put(surroundings, words[i]);
+}
+
 static void put_streams(struct neighbourhood *n, uint32_t rank, struct surroundings *surroundings)
 {
     for (uint32_t s = 0; s < STREAM_COUNT; s++) {
@@ -246,12 +257,15 @@ void surroundings_of(struct neighbourhood *n, uint32_t instance, struct surround
         put(surroundings, n->together[k] ? n->together[k][place] : 0);
     for (uint32_t s = 0; s < sets->n_sets; s++)
         put_set(n, self, place, sets->sets[s], surroundings);
+    for (uint32_t k = 0; k < surroundings->n_levels; k++)
+        put_rate(surroundings, n->simulation->cost->topology->levels[k].fan_bytes_per_s);
 }
 
 static const uint32_t *collective_at(const struct surroundings *surroundings, uint32_t index)
 {
     size_t before = 1 + surroundings->n_peers + 2 * STREAM_COUNT + surroundings->n_levels;
-    return surroundings->numbers + before + (size_t)surroundings->set_of[index] * (2 + surroundings->n_levels);
+    return surroundings->numbers + before +
+           (size_t)surroundings->set_of[index] * (NUMBERS_OF_COLLECTIVE + surroundings->n_levels);
 }
 
 struct communicator_size surroundings_of_collective(const struct surroundings *surroundings, uint32_t index)
@@ -262,5 +276,5 @@ struct communicator_size surroundings_of_collective(const struct surroundings *s
 
 uint32_t surroundings_members(const struct surroundings *surroundings, uint32_t index, uint32_t level)
 {
-    return collective_at(surroundings, index)[2 + level];
+    return collective_at(surroundings, index)[NUMBERS_OF_COLLECTIVE + level];
 }

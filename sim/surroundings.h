@@ -1,9 +1,9 @@
 /* surroundings.h - how far an instance's peers and the members of its communicators are.
  *
  * In levels of the cluster: the outermost that a way to a peer crosses; the outermost within a communicator; and, of a
- * collective, how many members each level joins as seen from the instance; and how many share a fan's pipe
- * (transfers.h). What a message costs follows from its program and from this (transfers.h), so instances of one shape
- * with equal surroundings have equal costs, whichever their GPUs are.
+ * collective, how many members each level joins as seen from the instance; and how many share a fan's pipe, and what it
+ * passes (transfers.h). What a message costs follows from its program and from this (transfers.h), so instances of one
+ * shape with equal surroundings have equal costs, whichever their GPUs are.
  *
  * A program has many collectives among few sets of members, so all is asked of each set once.
  */

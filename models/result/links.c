@@ -11,6 +11,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -275,6 +276,35 @@ static bool load_links(struct tracing *tracing, double *byte_hops, struct diagno
     return good;
 }
 
+/* Loads every link with what the programs send over it, whenever: when it is busy remains unknown. */
+static bool load_links_untimed(struct tracing *tracing, double *byte_hops, struct diagnostics *diag)
+{
+    const struct ensemble *ensemble = tracing->ensemble;
+    struct route route;
+    route_init(&route);
+    bool good = true;
+    for (uint32_t i = 0; i < ensemble->n_instances; i++) {
+        const struct messages *messages = &ensemble_shape(ensemble, i)->messages;
+        for (uint32_t p = 0; p < messages->n_peers && good; p++) {
+            if (messages->sent[p].count == 0)
+                continue;
+            struct traced_way *way = trace_way(tracing, i, p, &route, diag);
+            good = way;
+            for (size_t hop = 0; good && hop < way->count; hop++) {
+                const struct crossing *crossing = &tracing->crossed[way->first + hop];
+                crossing->load->bytes += crossing->weight * messages->sent[p].bytes;
+                crossing->load->messages += (uint64_t)crossing->weight * messages->sent[p].count;
+                crossing->load->busy_seconds = NAN;
+                *byte_hops += (double)messages->sent[p].bytes * crossing->weight;
+            }
+            if (good)
+                way->bytes = messages->sent[p].bytes;
+        }
+    }
+    route_fini(&route);
+    return good;
+}
+
 /* Moments are sums of many doubles: a message's own length is known to a few ulps of the step's, and a simulator may
  * end it a byte, or a grain of its clock, early. */
 static bool check_load(const struct topology *topology, const struct link_load *load, double bytes_per_s,
@@ -303,7 +333,7 @@ static void add_to_class(struct link_class_report *class, const struct link_load
 {
     class->links_used += stands_for;
     class->bytes += load->bytes * stands_for;
-    if (load->busy_seconds > class->busy_seconds)
+    if (load->busy_seconds > class->busy_seconds || isnan(load->busy_seconds))
         class->busy_seconds = load->busy_seconds;
     if (bytes_per_s > class->bytes_per_s)
         class->bytes_per_s = bytes_per_s;
@@ -339,7 +369,7 @@ static bool sum_classes(const struct tracing *tracing, double byte_hops, struct 
     for (struct link_load *load = tracing->loads; load; load = load->hh.next) {
         struct link_info info = topology_link(topology, load->link);
         uint64_t stands_for = links_like(tracing, load->link);
-        if (!tracing->input->timeline->unshared)
+        if (!tracing->input->timeline->unshared && !tracing->input->spares_busy)
             good = check_load(topology, load, info.bytes_per_s, step_seconds, diag) && good;
         add_to_class(&classes[info.level], load, stands_for, info.bytes_per_s, step_seconds, &most[info.level]);
         on_links += (double)load->bytes;
@@ -408,7 +438,7 @@ bool link_use_measure(const struct report_input *input, struct link_use *use, st
     tracing.ways =
         memory_zeroed((size_t)last->first_peer + ensemble->shapes[last->shape].messages.n_peers, sizeof *tracing.ways);
     double byte_hops = 0;
-    bool good = load_links(&tracing, &byte_hops, diag);
+    bool good = (input->spares_busy ? load_links_untimed : load_links)(&tracing, &byte_hops, diag);
     good = good && sum_classes(&tracing, byte_hops, use, diag);
     find_users(&tracing, use);
     struct link_load *load = tracing.loads;

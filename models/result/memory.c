@@ -20,25 +20,41 @@ static void add_life(struct change *changes, struct life life, const struct buff
     changes[life.dies].by_role[buffer->role] -= (int64_t)buffer->bytes;
 }
 
-/* When the compute stream of an instance was at the point. */
-double high_water_seconds(const struct high_water *water, const struct program *program, const struct moment *moments,
-                          const double phase_end[PHASE_COUNT])
+/* When the compute stream of whoever runs the program is at `point`. */
+static void find_moment(struct high_water *water, const struct lifetimes *lifetimes, const struct program *program,
+                        uint32_t point)
 {
-    uint32_t point = water->point;
-    for (int phase = 0; phase < PHASE_COUNT; phase++)
-        if (point == water->phase_begin[phase])
-            return phase ? phase_end[phase - 1] : 0;
-    if (point == water->n_points - 1)
-        return phase_end[PHASE_COUNT - 1];
-    double finish = 0;
+    for (water->phase = 0; water->phase < PHASE_COUNT; water->phase++)
+        if (point == lifetimes->phase_begin[water->phase])
+            return;
+    if (point == lifetimes->n_points - 1)
+        return;
+    water->at = HIGH_AT_END;
+    water->ops = memory_zeroed(program->n_ops, sizeof *water->ops);
     for (uint32_t i = 0; i < program->n_ops; i++) {
         if (program->ops[i].stream != STREAM_COMPUTE)
             continue;
-        if (water->starts[i] == point)
-            return moments[i].begin; /* the first of a group has the word on its begin */
-        if (water->starts[i] + 1 == point && moments[i].end > finish)
-            finish = moments[i].end;
+        if (lifetimes->starts[i] == point) { /* the first of a group has the word on its begin */
+            water->at = HIGH_AT_BEGIN;
+            water->first = i;
+            return;
+        }
+        if (lifetimes->starts[i] + 1 == point)
+            water->ops[water->n_ops++] = i;
     }
+}
+
+double high_water_seconds(const struct high_water *water, const struct moment *moments,
+                          const double phase_end[PHASE_COUNT])
+{
+    if (water->at == HIGH_AT_PHASE)
+        return water->phase ? phase_end[water->phase - 1] : 0;
+    if (water->at == HIGH_AT_BEGIN)
+        return moments[water->first].begin;
+    double finish = 0;
+    for (uint32_t i = 0; i < water->n_ops; i++)
+        if (moments[water->ops[i]].end > finish)
+            finish = moments[water->ops[i]].end;
     return finish;
 }
 
@@ -52,9 +68,9 @@ void high_water_init(struct high_water *water, const struct stream_order *order)
         for (int phase = 0; phase < PHASE_COUNT; phase++)
             add_life(changes, lifetimes.lives[b][phase], &program->buffers[b]);
 
-    *water = (struct high_water){.n_points = lifetimes.n_points};
-    memcpy(water->phase_begin, lifetimes.phase_begin, sizeof water->phase_begin);
+    *water = (struct high_water){.at = HIGH_AT_PHASE};
     uint64_t bytes = 0, by_role[ROLE_COUNT] = {0};
+    uint32_t highest = 0;
     for (uint32_t point = 0; point < lifetimes.n_points; point++) {
         for (int role = 0; role < ROLE_COUNT; role++) {
             by_role[role] += (uint64_t)changes[point].by_role[role];
@@ -63,18 +79,17 @@ void high_water_init(struct high_water *water, const struct stream_order *order)
         if (bytes > water->bytes) {
             water->bytes = bytes;
             memcpy(water->by_role, by_role, sizeof by_role);
-            water->point = point;
+            highest = point;
         }
     }
-    water->starts = lifetimes.starts;
-    lifetimes.starts = NULL;
+    find_moment(water, &lifetimes, program, highest);
     free(changes);
     lifetimes_fini(&lifetimes);
 }
 
 void high_water_fini(struct high_water *water)
 {
-    free(water->starts);
+    free(water->ops);
     *water = (struct high_water){0};
 }
 
@@ -83,8 +98,7 @@ struct memory_peak memory_peak(const struct stream_order *order, const struct mo
 {
     struct high_water water;
     high_water_init(&water, order);
-    struct memory_peak peak = {.bytes = water.bytes,
-                               .at_seconds = high_water_seconds(&water, order->program, moments, phase_end)};
+    struct memory_peak peak = {.bytes = water.bytes, .at_seconds = high_water_seconds(&water, moments, phase_end)};
     memcpy(peak.by_role, water.by_role, sizeof peak.by_role);
     high_water_fini(&water);
     return peak;

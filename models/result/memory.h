@@ -16,15 +16,17 @@ struct memory_peak {
 struct high_water {
     uint64_t bytes;
     uint64_t by_role[ROLE_COUNT];
-    uint32_t point, *starts; /* of the compute stream, and those of its operations (lifetimes.h) */
-    uint32_t phase_begin[PHASE_COUNT], n_points;
+    /* When: at the begin of a phase; or when operation `first` begins; or when the last of `n_ops` operations ends. */
+    enum { HIGH_AT_PHASE, HIGH_AT_BEGIN, HIGH_AT_END } at;
+    int phase; /* PHASE_COUNT: the end of the step */
+    uint32_t first, *ops, n_ops;
 };
 
 void high_water_init(struct high_water *water, const struct stream_order *order);
 void high_water_fini(struct high_water *water);
 
 /* When an instance of the program that the mark is of reached it. */
-double high_water_seconds(const struct high_water *water, const struct program *program, const struct moment *moments,
+double high_water_seconds(const struct high_water *water, const struct moment *moments,
                           const double phase_end[PHASE_COUNT]);
 
 /* Both: the high-water mark of one instance of a program, by the rule of lifetimes.h. The timeline only says when it is

@@ -18,10 +18,10 @@
 #include "models/result/rank_time.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "models/base/memory.h"
 #include "models/result/intervals.h"
-#include "models/schedule/streams.h"
 
 static void raise(uint32_t *value, uint32_t to)
 {
@@ -30,36 +30,32 @@ static void raise(uint32_t *value, uint32_t to)
 }
 
 struct walk {
-    const struct program *program;
-    const struct stream_reach *reach;
+    const struct rank_ops *ops;
     const struct moment *moments;
-    uint32_t seen[STREAM_COUNT];     /* operations below this have been waited for by the compute streams */
+    uint32_t seen[STREAM_COUNT];     /* [which stream]: the messages that the compute streams have not waited for begin
+                                        here,     in ops.by_stream */
     struct intervals beside;         /* computing in other streams than these */
     size_t beside_at;                /* those below ended before the gap at hand */
     struct intervals waited, filled; /* of the gap at hand: messages waited for, computing beside */
     struct rank_time *time;
 };
 
-/* Merges the local operations of both compute streams by their begin; each stream's own are in order. */
-static void order_kernels(struct rank_time *time, const struct program *program, const struct moment *moments)
+/* Merges the kernels of both compute streams by their begin; each stream's own are in order. */
+static void order_kernels(struct rank_time *time, const struct rank_ops *ops, const struct moment *moments)
 {
-    static const enum stream streams[] = {STREAM_COMPUTE, STREAM_COMPUTE_2};
-    uint32_t *kernels = memory_zeroed(program->n_ops, sizeof *kernels);
+    const uint32_t *at[COMPUTE_STREAMS] = {ops->kernels[0].ops, ops->kernels[1].ops};
+    uint32_t *kernels = memory_zeroed(ops->n_locals, sizeof *kernels);
     time->kernels = kernels;
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
-        uint32_t at[2], end = program->phase_end[phase], count = 0;
-        at[0] = at[1] = phase ? program->phase_end[phase - 1] : 0;
-        for (;;) {
-            for (int s = 0; s < 2; s++)
-                while (at[s] < end &&
-                       (program->ops[at[s]].stream != streams[s] || !op_is_compute(&program->ops[at[s]])))
-                    at[s]++;
-            if (at[0] >= end && at[1] >= end)
-                break;
-            bool second =
-                at[0] >= end || (at[1] < end && (moments[at[1]].begin < moments[at[0]].begin ||
-                                                 (moments[at[1]].begin <= moments[at[0]].begin && at[1] < at[0])));
-            kernels[count++] = at[second]++;
+        const uint32_t *end[COMPUTE_STREAMS];
+        for (int s = 0; s < COMPUTE_STREAMS; s++)
+            end[s] = at[s] + ops->kernels[s].n[phase];
+        uint32_t count = 0;
+        while (at[0] < end[0] || at[1] < end[1]) {
+            bool second = at[0] >= end[0] ||
+                          (at[1] < end[1] && (moments[*at[1]].begin < moments[*at[0]].begin ||
+                                              (moments[*at[1]].begin <= moments[*at[0]].begin && *at[1] < *at[0])));
+            kernels[count++] = *at[second]++;
         }
         kernels += time->n_kernels[phase] = count;
     }
@@ -96,18 +92,29 @@ static void end_gap(struct walk *walk, double begin, double end, double *exposed
     time->exposed_seconds += *exposed;
 }
 
-/* Adds the messages that `op` waits for, as far as they were under way in the gap [begin, end). Each operation is
- * looked at once in the whole walk: what `op` has waited for is over when the next gap begins. */
+/* Adds messages [first, end) of a stream, as far as they were under way in the gap [from, to). */
+static void add_messages(struct walk *walk, uint32_t first, uint32_t end, double from, double to)
+{
+    for (uint32_t m = first; m < end; m++) {
+        const struct moment *moment = &walk->moments[walk->ops->by_stream[m]];
+        add_clipped(&walk->waited, moment->begin, moment->end, from, to);
+    }
+}
+
+static const uint32_t *waited_by(const struct walk *walk, uint32_t op)
+{
+    return walk->ops->waited + (size_t)op * walk->ops->n_streams;
+}
+
+/* Adds the messages that `op` waits for, as far as they were under way in the gap [begin, end). Each message is looked
+ * at once in the whole walk: what `op` has waited for is over when the next gap begins. */
 static void add_waited(struct walk *walk, uint32_t op, double begin, double end)
 {
-    for (int stream = 0; stream < STREAM_COUNT; stream++) {
-        uint32_t last = walk->reach->last[op][stream];
-        for (uint32_t i = walk->seen[stream]; i < last; i++) {
-            const struct op *other = &walk->program->ops[i];
-            if (other->stream == stream && op_is_message(other))
-                add_clipped(&walk->waited, walk->moments[i].begin, walk->moments[i].end, begin, end);
-        }
-        raise(&walk->seen[stream], last);
+    const uint32_t *waited = waited_by(walk, op);
+    for (uint32_t which = 0; which < walk->ops->n_streams; which++) {
+        if (begin < end)
+            add_messages(walk, walk->seen[which], waited[which], begin, end);
+        raise(&walk->seen[which], waited[which]);
     }
 }
 
@@ -115,12 +122,11 @@ static void add_waited(struct walk *walk, uint32_t op, double begin, double end)
  * but not far ahead: messages of a stream begin in order, but for those of a group. */
 static void add_awaited(struct walk *walk, uint32_t op, double begin, double end)
 {
-    for (int stream = 0; stream < STREAM_COUNT; stream++) {
-        for (uint32_t i = walk->seen[stream]; i < walk->reach->last[op][stream]; i++) {
-            const struct op *other = &walk->program->ops[i];
-            if (other->stream != stream || !op_is_message(other))
-                continue;
-            if (walk->moments[i].begin >= end && !other->group)
+    const uint32_t *waited = waited_by(walk, op);
+    for (uint32_t which = 0; which < walk->ops->n_streams; which++) {
+        for (uint32_t m = walk->seen[which]; m < waited[which]; m++) {
+            uint32_t i = walk->ops->by_stream[m];
+            if (walk->moments[i].begin >= end && !walk->ops->program->ops[i].group)
                 break;
             add_clipped(&walk->waited, walk->moments[i].begin, walk->moments[i].end, begin, end);
         }
@@ -131,49 +137,72 @@ static void add_awaited(struct walk *walk, uint32_t op, double begin, double end
 static const uint32_t *next_of_other_stream(const struct walk *walk, uint32_t op, const uint32_t *kernels,
                                             const uint32_t *end)
 {
-    while (kernels < end && walk->program->ops[*kernels].stream == walk->program->ops[op].stream)
+    const struct program *program = walk->ops->program;
+    if (!walk->ops->kernels[1].n[PHASE_FORWARD] && !walk->ops->kernels[1].n[PHASE_BACKWARD])
+        return NULL;
+    while (kernels < end && program->ops[*kernels].stream == program->ops[op].stream)
         kernels++;
     return kernels < end ? kernels : NULL;
+}
+
+/* Adds what is under way behind the last kernel of a phase that ends with operation `last`: those seen are over. */
+static void add_rest(struct walk *walk, uint32_t last, double begin, double end)
+{
+    for (uint32_t which = 0; which < walk->ops->n_streams; which++) {
+        uint32_t m = walk->seen[which];
+        while (m < walk->ops->first[which + 1] && walk->ops->by_stream[m] < last)
+            m++;
+        add_messages(walk, walk->seen[which], m, begin, end);
+        raise(&walk->seen[which], m);
+    }
 }
 
 /* Walks one phase, which lasted from `begin` to `end`, and its kernels. */
 static void walk_phase(struct walk *walk, int phase, const uint32_t *kernels, double begin, double end)
 {
     struct rank_time *time = walk->time;
-    uint32_t first = phase ? walk->program->phase_end[phase - 1] : 0, last = walk->program->phase_end[phase];
     const uint32_t *kernels_end = kernels + time->n_kernels[phase], *other = kernels;
     double free_since = begin;
     for (; kernels < kernels_end; kernels++) {
         uint32_t i = *kernels;
         struct moment moment = walk->moments[i];
-        start_gap(walk, free_since, moment.begin);
+        bool gap = moment.begin > free_since;
+        if (gap)
+            start_gap(walk, free_since, moment.begin);
         add_waited(walk, i, free_since, moment.begin);
         if (other && other <= kernels)
             other = next_of_other_stream(walk, i, kernels, kernels_end);
-        if (other && moment.begin > free_since)
+        if (other && gap)
             add_awaited(walk, *other, free_since, moment.begin);
-        end_gap(walk, free_since, moment.begin, &time->exposed_before[i], &time->idle_before[i]);
+        if (gap)
+            end_gap(walk, free_since, moment.begin, &time->exposed_before[i], &time->idle_before[i]);
         if (moment.end > free_since)
             free_since = moment.end;
     }
     /* What is under way behind the last kernel is all waited for: the phase ends with it. */
     start_gap(walk, free_since, end);
-    for (uint32_t i = first; i < last; i++)
-        if (op_is_message(&walk->program->ops[i]))
-            add_clipped(&walk->waited, walk->moments[i].begin, walk->moments[i].end, free_since, end);
+    add_rest(walk, walk->ops->program->phase_end[phase], free_since, end);
     end_gap(walk, free_since, end, &time->exposed_tail[phase], &time->idle_tail[phase]);
 }
 
-static void measure_busy(struct rank_time *time, const struct program *program, const struct moment *moments)
+/* When `ops` ran, in order; and `last`, when the last of them ended, if it was later. */
+static struct intervals busy(const uint32_t *ops, uint32_t count, const struct moment *moments, double *last)
 {
-    struct intervals compute = {0}, communication = {0};
-    for (uint32_t i = 0; i < program->n_ops; i++) {
-        intervals_add(op_is_message(&program->ops[i]) ? &communication : &compute, moments[i].begin, moments[i].end);
-        if (moments[i].end > time->seconds)
-            time->seconds = moments[i].end;
+    struct intervals set = {memory_zeroed(count, sizeof *set.items), 0, count};
+    for (uint32_t i = 0; i < count; i++) {
+        const struct moment *moment = &moments[ops[i]];
+        intervals_add(&set, moment->begin, moment->end);
+        if (moment->end > *last)
+            *last = moment->end;
     }
-    intervals_unite(&compute);
-    intervals_unite(&communication);
+    intervals_unite(&set);
+    return set;
+}
+
+static void measure_busy(struct rank_time *time, const struct rank_ops *ops, const struct moment *moments)
+{
+    struct intervals compute = busy(ops->locals, ops->n_locals, moments, &time->seconds);
+    struct intervals communication = busy(ops->messages, ops->n_messages, moments, &time->seconds);
     time->compute_seconds = intervals_seconds(&compute);
     time->communication_seconds = intervals_seconds(&communication);
     time->overlapped_seconds = intervals_common_seconds(&compute, &communication);
@@ -181,20 +210,19 @@ static void measure_busy(struct rank_time *time, const struct program *program, 
     intervals_fini(&communication);
 }
 
-void rank_time_init(struct rank_time *time, const struct program *program, const struct stream_reach *reach,
-                    const struct moment *moments, const double phase_end[PHASE_COUNT])
+void rank_time_init(struct rank_time *time, const struct rank_ops *ops, const struct moment *moments,
+                    const double phase_end[PHASE_COUNT])
 {
     *time = (struct rank_time){
-        .exposed_before = memory_zeroed(program->n_ops, sizeof(double)),
-        .idle_before = memory_zeroed(program->n_ops, sizeof(double)),
+        .exposed_before = memory_zeroed(ops->program->n_ops, sizeof(double)),
+        .idle_before = memory_zeroed(ops->program->n_ops, sizeof(double)),
     };
-    measure_busy(time, program, moments);
-    order_kernels(time, program, moments);
-    struct walk walk = {.program = program, .reach = reach, .moments = moments, .time = time};
-    for (uint32_t i = 0; i < program->n_ops; i++)
-        if (!op_is_message(&program->ops[i]) && !op_is_compute(&program->ops[i]))
-            intervals_add(&walk.beside, moments[i].begin, moments[i].end);
-    intervals_unite(&walk.beside);
+    measure_busy(time, ops, moments);
+    order_kernels(time, ops, moments);
+    double last = 0;
+    struct walk walk = {.ops = ops, .moments = moments, .time = time};
+    memcpy(walk.seen, ops->first, sizeof walk.seen);
+    walk.beside = busy(ops->beside, ops->n_beside, moments, &last);
     const uint32_t *kernels = time->kernels;
     for (int phase = 0; phase < PHASE_COUNT; kernels += time->n_kernels[phase++])
         walk_phase(&walk, phase, kernels, phase ? phase_end[phase - 1] : 0, phase_end[phase]);

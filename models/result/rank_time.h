@@ -5,8 +5,8 @@
 #include <stdbool.h>
 
 #include "models/result/intervals.h"
+#include "models/result/rank_ops.h"
 #include "models/result/timeline.h"
-#include "models/schedule/streams.h"
 
 struct rank_time {
     double seconds;               /* end of its last operation */
@@ -25,17 +25,9 @@ struct rank_time {
     struct intervals exposed; /* when it was exposed, in order: exposed_seconds of it */
 };
 
-/* Measures one instance of `program`, whose operations have waited for what `reach` says. `phase_end` is the
- * timeline's.
- */
-void rank_time_init(struct rank_time *time, const struct program *program, const struct stream_reach *reach,
-                    const struct moment *moments, const double phase_end[PHASE_COUNT]);
+/* Measures one instance of a program. `phase_end` is the timeline's. */
+void rank_time_init(struct rank_time *time, const struct rank_ops *ops, const struct moment *moments,
+                    const double phase_end[PHASE_COUNT]);
 void rank_time_fini(struct rank_time *time);
-
-/* Whether `op` is a local operation of a compute stream, between which a rank waits. */
-static inline bool op_is_compute(const struct op *op)
-{
-    return stream_computes((enum stream)op->stream) && !op_is_message(op);
-}
 
 #endif

@@ -1,9 +1,9 @@
 /* report.c - puts the numbers of one run together: ranks, links, and what they add up to.
  *
- * What a rank did with its time is rank_time.c's, what its buffers took memory.c's, what the links carried links.c's.
- * Here they are joined and held against each other: time parts that sum to the step, bytes received equal to bytes
- * sent, no rate above the device's peak. A report that contradicts itself is refused, because a wrong simulation looks
- * like a good prediction.
+ * What a rank did with its time is rank_time.c's, what its program alone decides shape_facts.c's, what the links
+ * carried links.c's. Here they are joined and held against each other: time parts that sum to the step, bytes received
+ * equal to bytes sent, no rate above the device's peak. A report that contradicts itself is refused, because a wrong
+ * simulation looks like a good prediction.
  */
 #include "models/result/report.h"
 
@@ -13,89 +13,8 @@
 
 #include "models/base/memory.h"
 #include "models/result/links.h"
-#include "models/result/memory.h"
 #include "models/result/rank_time.h"
-
-/* Elements that a message carries: K and V parts share their buffer's type; partial results have two types, so theirs
- * are counted by rows. */
-static uint64_t message_elements(const struct schedule *schedule, const struct program *program, const struct op *op)
-{
-    uint32_t index = op->kind == OP_SEND ? program_reads(program, op)[0] : program_writes(program, op)[0];
-    const struct buffer *buffer = &program->buffers[index];
-    if (buffer->tensor == TENSOR_PARTIAL)
-        return schedule_tensor_elements(schedule, TENSOR_PARTIAL, op->q.count, op->lanes);
-    return op->bytes / dtype_bytes((enum dtype)buffer->dtype);
-}
-
-static void count_messages(struct rank_report *rank, const struct schedule *schedule, const struct program *program)
-{
-    for (uint32_t i = 0; i < program->n_ops; i++) {
-        const struct op *op = &program->ops[i];
-        if (!op_is_message(op))
-            continue;
-        uint64_t elements = message_elements(schedule, program, op);
-        if (op->kind == OP_SEND) {
-            rank->bytes_sent += op->bytes;
-            rank->messages_sent++;
-            rank->sent_bytes_by_kind[op->traffic] += op->bytes;
-            rank->sent_elements_by_kind[op->traffic] += elements;
-        } else {
-            rank->bytes_received += op->bytes;
-            rank->messages_received++;
-            rank->received_bytes_by_kind[op->traffic] += op->bytes;
-            rank->received_elements_by_kind[op->traffic] += elements;
-        }
-    }
-}
-
-/* Adds `pairs` of some of the lanes as pairs of one lane, exactly: whole ones, and a rest in units of 1 / lanes. */
-static void add_pairs(struct rank_report *rank, const struct schedule *schedule, const struct op *op)
-{
-    uint64_t all = (uint64_t)schedule->lanes.heads * schedule->lanes.items;
-    uint64_t some = (uint64_t)op->lanes.heads * op->lanes.items;
-    uint64_t rest = op->pairs % all * some + rank->visible_pairs_rest;
-    rank->visible_pairs += op->pairs / all * some + rest / all;
-    rank->visible_pairs_rest = rest % all;
-}
-
-static void count_work(struct rank_report *rank, const struct schedule *schedule, const struct program *program)
-{
-    const struct cost cost = {.schedule = schedule}; /* FLOPs depend on nothing else */
-    for (uint32_t i = 0; i < program->n_ops; i++) {
-        const struct op *op = &program->ops[i];
-        if (op_is_message(op))
-            continue;
-        rank->flops += cost_op_flops(&cost, program, op);
-        if (op->kind == OP_ATTEND && i < program->phase_end[PHASE_FORWARD])
-            add_pairs(rank, schedule, op);
-    }
-}
-
-/* The sizes that the accounting table names. Of received blocks and states there may be several: the largest. */
-static void count_buffers(struct rank_report *rank, const struct schedule *schedule, const struct program *program)
-{
-    for (uint32_t b = 0; b < program->n_buffers; b++) {
-        const struct buffer *buffer = &program->buffers[b];
-        enum tensor tensor = (enum tensor)buffer->tensor;
-        bool resident = buffer->role == ROLE_RESIDENT;
-        if (resident && (tensor == TENSOR_Q || tensor == TENSOR_KV || tensor == TENSOR_O || tensor == TENSOR_LSE))
-            rank->resident_bytes += buffer->bytes;
-        uint64_t elements = schedule_tensor_elements(schedule, tensor, buffer->rows, buffer->lanes);
-        if (resident && tensor == TENSOR_Q) {
-            rank->q_elements += elements;
-            rank->q_bytes += buffer->bytes;
-        } else if (resident && tensor == TENSOR_KV) {
-            rank->kv_elements += elements;
-            rank->kv_bytes += buffer->bytes;
-        } else if (buffer->role == ROLE_RECEIVED && buffer->bytes > rank->block_bytes) {
-            rank->block_elements = elements;
-            rank->block_bytes = buffer->bytes;
-        } else if (tensor == TENSOR_STATE && buffer->bytes > rank->state_bytes) {
-            rank->state_elements = elements;
-            rank->state_bytes = buffer->bytes;
-        }
-    }
-}
+#include "models/result/shape_facts.h"
 
 /* No kernel beats the device: a rate above the datasheet's says that work was dropped or counted twice. The stated peak
  * is that of 16-bit types; tensor cores do twice as much in 8-bit ones. A GPU that an override makes faster or slower
@@ -115,51 +34,15 @@ static bool check_rate(const struct rank_report *rank, const struct report_input
                            rank->rank, rank->flops, rank->compute_seconds, peak);
 }
 
-/* What a shape's program alone decides, for all instances that run it. */
-struct shape_facts {
-    bool known;
-    struct rank_report counts;
-    struct stream_reach reach;
-    struct high_water water;
-};
-
-static const struct shape_facts *facts_of(struct shape_facts *facts, const struct shape *shape,
-                                          const struct schedule *schedule)
-{
-    if (facts->known)
-        return facts;
-    facts->known = true;
-    count_messages(&facts->counts, schedule, shape->program);
-    count_work(&facts->counts, schedule, shape->program);
-    count_buffers(&facts->counts, schedule, shape->program);
-    stream_reach_init(&facts->reach, &shape->order);
-    high_water_init(&facts->water, &shape->order);
-    facts->counts.peak_bytes = facts->water.bytes;
-    memcpy(facts->counts.peak_by_role, facts->water.by_role, sizeof facts->counts.peak_by_role);
-    return facts;
-}
-
-static void facts_fini(struct shape_facts *facts, uint32_t n_shapes)
-{
-    for (uint32_t s = 0; s < n_shapes; s++) {
-        if (!facts[s].known)
-            continue;
-        stream_reach_fini(&facts[s].reach);
-        high_water_fini(&facts[s].water);
-    }
-    free(facts);
-}
-
 static bool measure_instance(struct rank_report *rank, uint32_t instance, const struct report_input *input,
                              const struct shape_facts *facts, struct diagnostics *diag)
 {
     const struct instance *self = &execution_ensemble(input->execution)->instances[instance];
-    const struct program *program = execution_program(input->execution, instance);
     const struct moment *moments = input->timeline->moments[instance];
     double phase_end[PHASE_COUNT];
     timeline_phases(input->timeline, self->replica, phase_end);
     struct rank_time time;
-    rank_time_init(&time, program, &facts->reach, moments, phase_end);
+    rank_time_init(&time, &facts->ops, moments, phase_end);
     *rank = facts->counts;
     rank->rank = self->rank;
     rank->group = self->group;
@@ -170,7 +53,7 @@ static bool measure_instance(struct rank_report *rank, uint32_t instance, const 
     rank->exposed_seconds = time.exposed_seconds;
     rank->idle_seconds = time.idle_seconds;
     rank_time_fini(&time);
-    rank->peak_at_seconds = high_water_seconds(&facts->water, program, moments, phase_end);
+    rank->peak_at_seconds = high_water_seconds(&facts->water, moments, phase_end);
 
     bool good = check_rate(rank, input, diag);
     if (rank->idle_seconds < 0 || rank->seconds > phase_end[PHASE_COUNT - 1])
@@ -186,15 +69,16 @@ static bool measure_instance(struct rank_report *rank, uint32_t instance, const 
 static bool measure_ranks(struct report *report, const struct report_input *input, struct diagnostics *diag)
 {
     const struct ensemble *ensemble = execution_ensemble(input->execution);
-    struct shape_facts *facts = memory_zeroed(ensemble->n_shapes, sizeof *facts);
+    struct shape_facts *own = input->facts ? NULL : shape_facts_create(ensemble->n_shapes);
+    struct shape_facts *facts = own ? own : input->facts;
     struct rank_report *measured = memory_zeroed(ensemble->n_instances, sizeof *measured);
     bool good = true;
     for (uint32_t i = 0; i < ensemble->n_instances; i++) {
         const struct shape *shape = ensemble_shape(ensemble, i);
-        const struct shape_facts *its = facts_of(&facts[ensemble->instances[i].shape], shape, input->schedule);
+        const struct shape_facts *its = shape_facts_of(&facts[ensemble->instances[i].shape], shape, input->schedule);
         good = measure_instance(&measured[i], i, input, its, diag) && good;
     }
-    facts_fini(facts, ensemble->n_shapes);
+    shape_facts_destroy(own, ensemble->n_shapes);
     for (uint32_t place = 0; place < report->n_ranks; place++) {
         struct rank_report *rank = &report->ranks[place];
         *rank = measured[folding_instance(input->folding, place)];

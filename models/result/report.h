@@ -103,6 +103,8 @@ struct report {
     uint32_t n_hot_links;
 };
 
+struct shape_facts;
+
 /* What a measurement knows from more than its timeline. */
 struct measured_times {
     double seconds; /* above 0; the timeline may be of a run that clocks made slower */
@@ -118,6 +120,9 @@ struct report_input {
     const struct timeline *timeline;
     const struct measured_times *measured; /* NULL for a prediction */
     double device_bytes;                   /* of a measured run */
+    bool spares_busy; /* when links are busy is not wanted: they are not held against their bandwidth, nor messages
+                         against their ways, and busy seconds are NaN */
+    struct shape_facts *facts; /* of the ensemble's shapes, as far as known (shape_facts.h); NULL: all is found anew */
 };
 
 /* Computes everything. False, with messages, when the timeline contradicts itself: a link that carried more than its

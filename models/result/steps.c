@@ -84,17 +84,17 @@ void steps_of(struct step_list *steps, const struct report_input *input)
     for (uint32_t rank = 0; rank < ensemble->ranks; rank++) {
         uint32_t instance = folding_instance(input->folding, rank);
         struct rank_time time;
-        struct stream_reach reach;
+        struct rank_ops ops;
         double phase_end[PHASE_COUNT];
         timeline_phases(input->timeline, ensemble->instances[instance].replica, phase_end);
         subject.rank = rank;
         subject.program = ensemble_program(ensemble, instance);
         subject.moments = input->timeline->moments[instance];
         subject.time = &time;
-        stream_reach_init(&reach, &ensemble_shape(ensemble, instance)->order);
-        rank_time_init(&time, subject.program, &reach, subject.moments, phase_end);
+        rank_ops_init(&ops, &ensemble_shape(ensemble, instance)->order);
+        rank_time_init(&time, &ops, subject.moments, phase_end);
         append_rank(steps, &subject);
         rank_time_fini(&time);
-        stream_reach_fini(&reach);
+        rank_ops_fini(&ops);
     }
 }

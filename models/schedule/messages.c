@@ -65,6 +65,10 @@ static void index_peers(struct messages *messages, const struct program *program
             found = messages_find_peer(messages, op->peer);
         messages->peer_of[i] = found;
         messages->first[list_of(messages, op, found) + 1]++;
+        if (op->kind == OP_RECEIVE)
+            continue;
+        messages->sent[found].bytes += op->bytes;
+        messages->sent[found].count++;
     }
 }
 
@@ -76,6 +80,7 @@ void messages_init(struct messages *messages, const struct program *program)
     messages->peer_of = memory_zeroed(program->n_ops, sizeof *messages->peer_of);
     messages->place = memory_zeroed(program->n_ops, sizeof *messages->place);
     messages->first = memory_zeroed(n_lists + 1, sizeof *messages->first);
+    messages->sent = memory_zeroed(messages->n_peers, sizeof *messages->sent);
     index_peers(messages, program);
     for (size_t list = 0; list < n_lists; list++)
         messages->first[list + 1] += messages->first[list];
@@ -98,5 +103,6 @@ void messages_fini(struct messages *messages)
     free(messages->place);
     free(messages->ends);
     free(messages->first);
+    free(messages->sent);
     *messages = (struct messages){0};
 }

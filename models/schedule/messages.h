@@ -22,6 +22,10 @@ struct messages {
     uint32_t *place;   /* [op]: of a message, its index in `ends` */
     uint32_t *ends;    /* operations by kind, peer and stream, in program order */
     uint32_t *first;   /* [messages_list(...)]: where each list begins in `ends`; one more for the end of the last */
+    struct {
+        uint64_t bytes;
+        uint32_t count;
+    } * sent; /* [peer]: all sends to it */
 };
 
 /* Which list the ends of one kind with one peer in one stream are in. */

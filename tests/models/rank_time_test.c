@@ -69,10 +69,10 @@ static struct rank_time measure(struct hand *hand, double forward, double backwa
     assert_non_null(execution);
     struct rank_time time;
     const double phase_end[PHASE_COUNT] = {forward, backward};
-    struct stream_reach reach;
-    stream_reach_init(&reach, execution_order(execution, 0));
-    rank_time_init(&time, &hand->programs[0], &reach, hand->moments, phase_end);
-    stream_reach_fini(&reach);
+    struct rank_ops ops;
+    rank_ops_init(&ops, execution_order(execution, 0));
+    rank_time_init(&time, &ops, hand->moments, phase_end);
+    rank_ops_fini(&ops);
     execution_destroy(execution);
     program_fini(&hand->programs[0]);
     program_fini(&hand->programs[1]);

@@ -28,7 +28,7 @@ static uint64_t stride_of(const struct experiment *experiment, enum parallel_dim
 
 static bool cp_is_inner(const struct experiment *experiment)
 {
-    return stride_of(experiment, PARALLEL_CP) < stride_of(experiment, PARALLEL_DP);
+    return stride_of(experiment, PARALLEL_CP) <= stride_of(experiment, PARALLEL_DP);
 }
 
 /* How many of the dp x cp members, in the order of their GPUs, are in one node: 1 where that says nothing of use. */

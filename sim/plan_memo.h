@@ -1,0 +1,35 @@
+/* plan_memo.h - what simulations of one schedule have in common, kept from one to the next.
+ *
+ * Points of a sweep that differ in the cluster alone plan and run the same programs. Three things need not be made
+ * anew, each found by all that it follows from, beside the schedule: local times by the costs of what is local,
+ * outlooks by their surroundings, an order of steps by the instances of an ensemble and who their peers are. What
+ * differs from point to point, the links, is none of these.
+ */
+#ifndef CPSIM_SIM_PLAN_MEMO_H
+#define CPSIM_SIM_PLAN_MEMO_H
+
+#include "sim/plan.h"
+#include "sim/run_order.h"
+#include "sim/surroundings.h"
+
+struct plan_memo;
+
+/* Of simulations whose ensembles have the same shapes, of one schedule, by profiles that differ where their names do.
+ */
+struct plan_memo *plan_memo_create(void);
+void plan_memo_destroy(struct plan_memo *memo); /* NULL: nothing */
+
+/* Local times by `cost`; the caller releases them. */
+struct local_times *plan_memo_locals(struct plan_memo *memo, const struct ensemble *ensemble, const struct cost *cost);
+
+/* Fills in an outlook that borrows what the memo has; false when it has none. */
+bool plan_memo_find_outlook(const struct plan_memo *memo, const struct surroundings *surroundings,
+                            struct outlook *outlook);
+/* Takes over what the outlook has, which borrows it from now on, unless the memo has enough. */
+void plan_memo_keep_outlook(struct plan_memo *memo, const struct surroundings *surroundings,
+                            const struct ensemble *ensemble, struct outlook *outlook);
+
+/* An order for an ensemble of one replica, until another one is asked for. NULL on a deadlock. */
+const struct run_order *plan_memo_order(struct plan_memo *memo, const struct ensemble *ensemble);
+
+#endif
