@@ -23,7 +23,7 @@ static struct columns choose_columns(const json_t *points)
     {
         const json_t *step = sweep_step(point);
         slowest = sweep_number(step, "seconds") > slowest ? sweep_number(step, "seconds") : slowest;
-        largest = sweep_number(step, "peak_bytes") > largest ? sweep_number(step, "peak_bytes") : largest;
+        largest = sweep_memory_bytes(point) > largest ? sweep_memory_bytes(point) : largest;
         sweep_add_classes(&columns.classes, sweep_run_of(point));
     }
     json_array_foreach(points, i, point)
@@ -76,7 +76,7 @@ static void add_point(struct text_table *table, const json_t *sweep, size_t inde
         text_table_number(table, sweep_class_bytes_per_rank(sweep_run_of(point), columns->classes.names[c]),
                           columns->bytes);
     text_table_cell(table, "%.3f", sweep_number(step, "imbalance"));
-    text_table_number(table, sweep_number(step, "peak_bytes"), columns->memory);
+    text_table_number(table, sweep_memory_bytes(point), columns->memory);
     text_table_cell(table, "%s", json_is_true(json_object_get(step, "fits")) ? "yes" : "NO");
 }
 

@@ -18,10 +18,16 @@ static enum operation_class class_of(const json_t *json)
     const json_t *kind = json_object_get(json, "kind"), *traffic = json_object_get(json, "traffic");
     if (is(kind, op_kind_name(OP_ATTEND)) || is(kind, op_kind_name(OP_ATTEND_BACKWARD)))
         return OPERATION_ATTENTION;
+    if (is(kind, op_kind_name(OP_PRODUCT)))
+        return OPERATION_PRODUCT;
     if (!is(kind, op_kind_name(OP_SEND)) && !is(kind, op_kind_name(OP_RECEIVE)))
         return OPERATION_OTHER_COMPUTE;
     if (is(traffic, traffic_name(TRAFFIC_FORWARD_KV)) || is(traffic, traffic_name(TRAFFIC_REPLAY_KV)))
         return OPERATION_KV;
+    if (is(traffic, traffic_name(TRAFFIC_TENSOR)))
+        return OPERATION_TENSOR;
+    if (is(traffic, traffic_name(TRAFFIC_WEIGHTS)) || is(traffic, traffic_name(TRAFFIC_WEIGHT_GRADIENT)))
+        return OPERATION_WEIGHTS;
     return is(traffic, traffic_name(TRAFFIC_GRADIENT)) ? OPERATION_GRADIENT : OPERATION_OTHER_TRAFFIC;
 }
 
@@ -34,7 +40,7 @@ static bool read_operation(const json_t *json, struct operation *operation)
         return false;
     enum operation_class class = class_of(json);
     const json_t *move = json_object_get(json, "move");
-    if ((class == OPERATION_ATTENTION || class == OPERATION_OTHER_COMPUTE) && json_is_number(move))
+    if (operation_computes(class) && json_is_number(move))
         begin = move; /* until then its kernel waited for another one */
     *operation =
         (struct operation){(uint32_t)json_integer_value(rank), class, json_number_value(begin), json_number_value(end)};
@@ -88,6 +94,11 @@ bool compare_check_timelines(const struct comparison *comparison, struct diagnos
     bool fine = true;
     for (int i = 0; i < 2; i++) {
         struct operations operations;
+        if (json_object_get(json_object_get(runs[i]->json, "step"), "accumulating_pass_seconds"))
+            fine = diagnostics_add(diag,
+                                   "'%s' is of several micro-batches, of which it holds the last one's operations: "
+                                   "timelines are drawn of runs with micro_batches = 1",
+                                   runs[i]->label);
         fine &= operations_init(&operations, runs[i], diag);
         operations_fini(&operations);
     }

@@ -12,8 +12,17 @@ enum operation_class {
     OPERATION_KV,
     OPERATION_GRADIENT,
     OPERATION_OTHER_TRAFFIC,
+    /* of whole layers */
+    OPERATION_PRODUCT,
+    OPERATION_TENSOR,
+    OPERATION_WEIGHTS,
     OPERATION_CLASSES,
 };
+
+static inline bool operation_computes(enum operation_class class)
+{
+    return class == OPERATION_ATTENTION || class == OPERATION_OTHER_COMPUTE || class == OPERATION_PRODUCT;
+}
 
 struct operation {
     uint32_t rank;

@@ -25,7 +25,7 @@ static bool finished(FILE *stream)
     return fflush(stream) == 0 && !ferror(stream);
 }
 
-static void write_rank(const struct rank_report *rank, FILE *stream)
+static void write_rank(const struct rank_report *rank, bool layers, FILE *stream)
 {
     fprintf(stream, "%" PRIu32 ",%" PRIu32 ",%" PRIu64, rank->rank, rank->group, rank->gpu);
     const double seconds[] = {
@@ -35,29 +35,42 @@ static void write_rank(const struct rank_report *rank, FILE *stream)
         fprintf(stream, ",%.17g", seconds[i]);
     fprintf(stream, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, rank->bytes_sent, rank->bytes_received,
             rank->messages_sent, rank->messages_received);
-    for (int kind = 0; kind < TRAFFIC_ATTENTION_COUNT; kind++)
+    for (int kind = 0; kind < (layers ? TRAFFIC_COUNT : TRAFFIC_ATTENTION_COUNT); kind++)
         fprintf(stream, ",%" PRIu64, rank->sent_bytes_by_kind[kind]);
     fprintf(stream, ",%" PRIu64 ",%.17g,%" PRIu64 ",%" PRIu64, rank->visible_pairs, rank->flops, rank->peak_bytes,
             rank->resident_bytes);
-    for (int role = 0; role < ROLE_ATTENTION_COUNT; role++)
+    for (int role = 0; role < (layers ? ROLE_COUNT : ROLE_ATTENTION_COUNT); role++)
         fprintf(stream, ",%" PRIu64, rank->peak_by_role[role]);
+    for (int kind = 0; layers && kind < WAIT_KINDS; kind++)
+        fprintf(stream, ",%.17g", rank->exposed_by_kind[kind]);
+    for (int part = 0; layers && part < COMPUTE_PARTS; part++)
+        fprintf(stream, ",%.17g", rank->compute_by_part[part]);
+    if (layers)
+        fprintf(stream, ",%.17g", rank->recomputed_seconds);
     fputc('\n', stream);
 }
 
 bool csv_write_run(const struct prediction *prediction, FILE *stream)
 {
+    bool layers = prediction->experiment.step.scope != SCOPE_ATTENTION;
     fputs(
         "rank,group,gpu,seconds,compute_seconds,communication_seconds,overlapped_seconds,exposed_seconds,idle_seconds,"
         "bytes_sent,bytes_received,messages_sent,messages_received",
         stream);
-    for (int kind = 0; kind < TRAFFIC_ATTENTION_COUNT; kind++)
+    for (int kind = 0; kind < (layers ? TRAFFIC_COUNT : TRAFFIC_ATTENTION_COUNT); kind++)
         fprintf(stream, ",sent_%s_bytes", traffic_name((enum traffic)kind));
     fputs(",visible_pairs,flops,peak_bytes,resident_bytes", stream);
-    for (int role = 0; role < ROLE_ATTENTION_COUNT; role++)
+    for (int role = 0; role < (layers ? ROLE_COUNT : ROLE_ATTENTION_COUNT); role++)
         fprintf(stream, ",peak_%s_bytes", buffer_role_name((enum buffer_role)role));
+    for (int kind = 0; layers && kind < WAIT_KINDS; kind++)
+        fprintf(stream, ",exposed_%s_seconds", wait_kind_key((enum wait_kind)kind));
+    for (int part = 0; layers && part < COMPUTE_PARTS; part++)
+        fprintf(stream, ",compute_%s_seconds", compute_part_name((enum compute_part)part));
+    if (layers)
+        fputs(",recomputed_seconds", stream);
     fputc('\n', stream);
     for (uint32_t i = 0; i < prediction->report.n_ranks; i++)
-        write_rank(&prediction->report.ranks[i], stream);
+        write_rank(&prediction->report.ranks[i], layers, stream);
     return finished(stream);
 }
 
@@ -112,7 +125,27 @@ static const char *const step_columns[] = {
 
 #define N_STEP_COLUMNS (sizeof step_columns / sizeof *step_columns)
 
-void csv_write_sweep_head(const char *const *keys, size_t n_keys, FILE *stream)
+/* Of whole layers, behind them: members of the step, or of an object of it. */
+static const struct layer_column {
+    const char *object, *key, *name;
+} layer_columns[] = {
+    {NULL, "tokens_per_second_per_gpu", "tokens_per_second_per_gpu"},
+    {NULL, "model_tflops_per_gpu", "model_tflops_per_gpu"},
+    {NULL, "mfu", "mfu"},
+    {NULL, "hfu", "hfu"},
+    {"exposed_by_kind", "cp", "exposed_cp_seconds"},
+    {"exposed_by_kind", "tp", "exposed_tp_seconds"},
+    {"exposed_by_kind", "dp", "exposed_dp_seconds"},
+    {"compute_by_part", "attention", "compute_attention_seconds"},
+    {"compute_by_part", "products", "compute_products_seconds"},
+    {"compute_by_part", "optimizer", "compute_optimizer_seconds"},
+    {"compute_by_part", "other", "compute_other_seconds"},
+    {"compute_by_part", "recomputed", "recomputed_seconds"},
+};
+
+#define N_LAYER_COLUMNS (sizeof layer_columns / sizeof *layer_columns)
+
+void csv_write_sweep_head(const char *const *keys, size_t n_keys, bool layers, FILE *stream)
 {
     for (size_t i = 0; i < n_keys; i++) {
         csv_write_text(keys[i], stream);
@@ -120,10 +153,12 @@ void csv_write_sweep_head(const char *const *keys, size_t n_keys, FILE *stream)
     }
     for (size_t n = 0; n < N_STEP_COLUMNS; n++)
         fprintf(stream, "%s,", step_columns[n]);
+    for (size_t n = 0; layers && n < N_LAYER_COLUMNS; n++)
+        fprintf(stream, "%s,", layer_columns[n].name);
     fputs("error\n", stream);
 }
 
-void csv_write_sweep_point(const json_t *point, FILE *stream)
+void csv_write_sweep_point(const json_t *point, bool layers, FILE *stream)
 {
     const char *key;
     json_t *value;
@@ -135,6 +170,12 @@ void csv_write_sweep_point(const json_t *point, FILE *stream)
     const json_t *step = sweep_step(point);
     for (size_t n = 0; n < N_STEP_COLUMNS; n++) {
         write_value(json_object_get(step, step_columns[n]), stream);
+        fputc(',', stream);
+    }
+    for (size_t n = 0; layers && n < N_LAYER_COLUMNS; n++) {
+        const struct layer_column *column = &layer_columns[n];
+        write_value(json_object_get(column->object ? json_object_get(step, column->object) : step, column->key),
+                    stream);
         fputc(',', stream);
     }
     write_errors(json_object_get(point, "error"), stream);

@@ -3,6 +3,7 @@
  */
 #include "cli/explain.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "models/base/memory.h"
@@ -67,6 +68,13 @@ enum prediction_status explanation_run(struct explanation *explanation, const st
     enum prediction_status status = prediction_prepare(prediction, question, diag);
     if (status != PREDICTION_DONE)
         return status;
+    if (prediction->experiment.step.micro_batches > 1) {
+        experiment_complain(&prediction->experiment, "step", "micro_batches", diag,
+                            "'micro_batches' = %" PRIu32 ": --explain explains one forward and backward pass, "
+                            "expected micro_batches = 1",
+                            prediction->experiment.step.micro_batches);
+        return PREDICTION_BAD_INPUT;
+    }
     const struct constant_holders holders = {&prediction->device, &prediction->topology,
                                              &prediction->experiment.implementation};
     constants_init(&explanation->constants, &holders, &prediction->cost, 1);

@@ -5,11 +5,14 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/quantity.h"
 #include "models/base/memory.h"
+#include "models/schedule/layer_names.h"
 
 #define PERIOD_MAX 12
+#define PERIOD_OF_LAYERS_MAX 100 /* what repeats is a layer */
 #define ROWS_STRICT_MAX 24
 #define RANKS_LISTED 3
 
@@ -74,6 +77,7 @@ struct search {
     const struct piece_way *ways;
     const struct prediction *prediction;
     bool any_rank; /* ranks are not looked at */
+    size_t period_max;
 };
 
 static uint32_t ahead(uint32_t from, uint32_t to, uint32_t n)
@@ -94,11 +98,29 @@ static uint32_t hop(const struct search *search, size_t i)
                                                    ahead(from->group / tp, to->group / tp, layout->dp)});
 }
 
+static const struct program *program_of(const struct prediction *prediction, const struct path_piece *piece)
+{
+    return ensemble_program(&prediction->whole, piece->activity.instance);
+}
+
+/* Whether both do the same, in whatever layer. */
+static bool is_same_kind(const struct prediction *prediction, const struct path_piece *first,
+                         const struct path_piece *second)
+{
+    const struct op *op = piece_op(prediction, first), *other = piece_op(prediction, second);
+    if (op->kind != other->kind || op->kind != OP_PRODUCT)
+        return op->kind == other->kind;
+    const struct layer_work *work = program_work(program_of(prediction, first), op);
+    const struct layer_work *its = program_work(program_of(prediction, second), other);
+    return work->part == its->part && work->form == its->form && work->columns == its->columns &&
+           work->depth == its->depth;
+}
+
 static bool are_alike(const struct search *search, size_t a, size_t b)
 {
     const struct path_piece *first = &search->path->pieces[a], *second = &search->path->pieces[b];
     const struct op *op = piece_op(search->prediction, first), *other = piece_op(search->prediction, second);
-    if (first->phase != second->phase || !op || !other || op->kind != other->kind)
+    if (first->phase != second->phase || !op || !other || !is_same_kind(search->prediction, first, second))
         return false;
     return !op_is_message(op) || (search->ways[a].level == search->ways[b].level && op->traffic == other->traffic);
 }
@@ -116,7 +138,7 @@ static size_t count_times(const struct search *search, size_t first, size_t peri
 static struct chain_row best_row(const struct search *search, size_t first)
 {
     struct chain_row best = {.first = first, .period = 1, .times = 1};
-    for (size_t period = 1; period <= PERIOD_MAX && first + 2 * period <= search->path->count; period++) {
+    for (size_t period = 1; period <= search->period_max && first + 2 * period <= search->path->count; period++) {
         size_t times = count_times(search, first, period);
         if (times > 1 && times * period > best.times * best.period)
             best = (struct chain_row){.first = first, .period = period, .times = times};
@@ -152,7 +174,8 @@ void chain_init(struct chain *chain, const struct step_path *path, const struct 
                 const struct prediction *prediction)
 {
     *chain = (struct chain){0};
-    struct search search = {path, ways, prediction, false};
+    bool layers = prediction->experiment.step.scope != SCOPE_ATTENTION;
+    struct search search = {path, ways, prediction, false, layers ? PERIOD_OF_LAYERS_MAX : PERIOD_MAX};
     find_rows(chain, &search);
     search.any_rank = true;
     if (chain->count > ROWS_STRICT_MAX)
@@ -290,14 +313,65 @@ static void print_remarks(const struct strand *strand, FILE *stream)
 static size_t count_kernels(const struct chain_row *row, size_t place, const struct step_path *path,
                             const struct prediction *prediction)
 {
-    const struct op *op = piece_op(prediction, &path->pieces[row->first + place]);
+    const struct path_piece *pieces = &path->pieces[row->first + place];
+    const struct op *op = piece_op(prediction, pieces);
     size_t count = 1;
-    for (; op && !op_is_message(op) && place + count < row->period; count++) {
-        const struct op *next = piece_op(prediction, &path->pieces[row->first + place + count]);
-        if (!next || next->kind != op->kind)
+    for (; op && !op_is_message(op) && place + count < row->period; count++)
+        if (!piece_op(prediction, &pieces[count]) || !is_same_kind(prediction, pieces, &pieces[count]))
             break;
-    }
     return count;
+}
+
+/* "MLP up dX", "attend x 4". */
+static void print_kernel(const struct program *program, const struct op *op, size_t count, FILE *stream)
+{
+    char name[48];
+    layer_op_name(program, op, name, sizeof name);
+    fprintf(stream, count > 1 ? "%s x %zu" : "%s", name, count);
+}
+
+/* What a long period has in it, each kind of it once. */
+struct kind_sum {
+    char name[64];
+    size_t count;
+    double seconds;
+};
+
+static void name_kind(const struct prediction *prediction, const struct path_piece *piece, const struct piece_way *way,
+                      char *text, size_t size)
+{
+    const struct op *op = piece_op(prediction, piece);
+    if (!op)
+        snprintf(text, size, "its host issues");
+    else if (op_is_message(op))
+        snprintf(text, size, "%s over `%.20s`", message_word(op), prediction->topology.levels[way->level].name);
+    else
+        layer_op_name(program_of(prediction, piece), op, text, size);
+}
+
+static void describe_sums(const struct chain_row *row, const struct step_path *path, const struct piece_way *ways,
+                          const struct prediction *prediction, FILE *stream)
+{
+    struct kind_sum *sums = memory_zeroed(row->period, sizeof *sums);
+    size_t n_sums = 0;
+    for (size_t place = 0; place < row->period; place++) {
+        size_t first = row->first + place, at = 0;
+        char name[64];
+        name_kind(prediction, &path->pieces[first], &ways[first], name, sizeof name);
+        while (at < n_sums && strcmp(sums[at].name, name) != 0)
+            at++;
+        if (at == n_sums)
+            snprintf(sums[n_sums++].name, sizeof sums[at].name, "%s", name);
+        sums[at].count++;
+        sums[at].seconds += strand_of(row, place, path).total / (double)row->times;
+    }
+    for (size_t i = 0; i < n_sums; i++) {
+        fprintf(stream, "%s%s", i ? ", " : "", sums[i].name);
+        if (sums[i].count > 1)
+            fprintf(stream, " x %zu", sums[i].count);
+        fprintf(stream, " %s", text_of_seconds(sums[i].seconds).text);
+    }
+    free(sums);
 }
 
 void chain_describe(const struct chain_row *row, const struct step_path *path, const struct piece_way *ways,
@@ -305,6 +379,10 @@ void chain_describe(const struct chain_row *row, const struct step_path *path, c
 {
     print_ranks(row, path, prediction, stream);
     fputs(": ", stream);
+    if (row->period > PERIOD_MAX) {
+        describe_sums(row, path, ways, prediction, stream);
+        return;
+    }
     for (size_t place = 0, count; place < row->period; place += count) {
         const struct op *op = piece_op(prediction, &path->pieces[row->first + place]);
         count = count_kernels(row, place, path, prediction);
@@ -317,7 +395,7 @@ void chain_describe(const struct chain_row *row, const struct step_path *path, c
         else if (op_is_message(op))
             print_message(&strand, op, ways, prediction, stream);
         else
-            fprintf(stream, count > 1 ? "%s x %zu" : "%s", op_kind_name((enum op_kind)op->kind), count);
+            print_kernel(program_of(prediction, &path->pieces[row->first + place]), op, count, stream);
         fprintf(stream, " %s", text_of_seconds(strand.total / (double)row->times).text);
         if (count == 1)
             print_remarks(&strand, stream);

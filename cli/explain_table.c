@@ -47,6 +47,7 @@ static size_t list_parts(const struct explanation *explanation, struct share *pa
         [PATH_SLOWED] = "is kernels that transfers slow down",
         [PATH_WAITING] = "waits for SMs that attention has",
         [PATH_HOST] = "is the host, issuing",
+        [PATH_PRODUCT] = "is matrix products",
     };
     const struct topology *topology = &explanation->prediction.topology;
     size_t count = 0;
@@ -128,6 +129,7 @@ static const char *kind_text(enum path_kind kind)
         [PATH_SHARED] = "messages: slower for sharing links",
         [PATH_WAITING] = "messages: waiting for SMs",
         [PATH_HOST] = "host",
+        [PATH_PRODUCT] = "matrix products",
     };
     return texts[kind];
 }

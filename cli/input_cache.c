@@ -5,20 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <uthash.h>
+
 #include "models/base/memory.h"
 #include "models/schedule/schedule.h"
 
-#define READINGS_MAX 64
-
+#define READINGS_MAX 128
 #define SCHEDULES_MAX 4
+
+struct reading {
+    char *key;
+    void *reading;
+    UT_hash_handle hh;
+};
 
 /* Of one kind of file: `size` bytes each, made and freed in turn. */
 struct shelf {
     size_t size, places;
     void (*fini)(void *reading);
-    char *keys[READINGS_MAX];
-    void *readings[READINGS_MAX];
-    size_t next;
+    struct reading *readings; /* by their keys, in the order in which they were made */
 };
 
 #define PATHS_MAX 4
@@ -78,16 +83,6 @@ struct input_cache *input_cache_create(void)
     return cache;
 }
 
-static void clear(struct shelf *shelf, size_t place)
-{
-    if (!shelf->keys[place])
-        return;
-    shelf->fini(shelf->readings[place]);
-    free(shelf->readings[place]);
-    free(shelf->keys[place]);
-    shelf->keys[place] = NULL;
-}
-
 const char *input_cache_find_path(const struct input_cache *cache, const char *folder, const char *name)
 {
     for (size_t i = 0; i < cache->n_paths; i++)
@@ -117,22 +112,32 @@ char *input_cache_key(const char *path, const char *const *overrides, size_t n_o
 
 static bool find(const struct shelf *shelf, const char *key, void *reading)
 {
-    for (size_t i = 0; i < shelf->places && shelf->keys[i]; i++) {
-        if (strcmp(shelf->keys[i], key) == 0) {
-            memcpy(reading, shelf->readings[i], shelf->size);
-            return true;
-        }
-    }
-    return false;
+    struct reading *found;
+    HASH_FIND_STR(shelf->readings, key, found);
+    if (found)
+        memcpy(reading, found->reading, shelf->size);
+    return found;
+}
+
+static void drop_first(struct shelf *shelf)
+{
+    struct reading *first = shelf->readings;
+    HASH_DEL(shelf->readings, first);
+    shelf->fini(first->reading);
+    free(first->reading);
+    free(first->key);
+    free(first);
 }
 
 static void keep(struct shelf *shelf, const char *key, const void *reading)
 {
-    size_t place = shelf->next++ % shelf->places;
-    clear(shelf, place);
-    shelf->keys[place] = memory_text(key);
-    shelf->readings[place] = memory_zeroed(1, shelf->size);
-    memcpy(shelf->readings[place], reading, shelf->size);
+    struct reading *kept = memory_zeroed(1, sizeof *kept);
+    if (HASH_COUNT(shelf->readings) == shelf->places)
+        drop_first(shelf);
+    kept->key = memory_text(key);
+    kept->reading = memory_zeroed(1, shelf->size);
+    memcpy(kept->reading, reading, shelf->size);
+    HASH_ADD_KEYPTR(hh, shelf->readings, kept->key, strlen(kept->key), kept);
 }
 
 bool input_cache_find_experiment(const struct input_cache *cache, const char *key, struct experiment *experiment)

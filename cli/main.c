@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/advice.h"
 #include "cli/algorithms.h"
 #include "cli/calibration.h"
 #include "cli/check.h"
@@ -262,6 +263,74 @@ static int explain(const struct options *options, struct diagnostics *diag)
     return exit_status;
 }
 
+static struct advice_settings advice_settings_of(const struct options *options, struct processes *processes)
+{
+    return (struct advice_settings){
+        .wish = {options->vary.items, options->vary.count, options->fix.items, options->fix.count, options->gpus},
+        .jobs = workers_of(options, processes),
+        .best = options->best,
+        .exhaustive = options->exhaustive,
+        .processes = processes,
+    };
+}
+
+/* Its process is the first, or the only one. */
+static int give_advice(const struct options *options, struct processes *processes, struct diagnostics *diag)
+{
+    struct progress progress;
+    progress_init(&progress, stderr, "advising");
+    struct question question = question_of(options);
+    follow(&question, &progress);
+    const struct advice_settings settings = advice_settings_of(options, processes);
+    struct advice advice;
+    enum prediction_status status = advice_run(&advice, &question, &settings, diag);
+    progress_clear(&progress);
+    bool complete = !advice.lost, found = advice.n_best > 0;
+    int exit_status = advice.signal ? EXIT_SIGNAL + advice.signal : (int)exit_status_of(status);
+    if (status == PREDICTION_DONE && !outputs_write_advice(options, &advice, diag) && !advice.signal)
+        exit_status = EXIT_FAILED;
+    if (exit_status == EXIT_DONE && !found)
+        exit_status = EXIT_FAILED; /* nothing fits */
+    if (processes)
+        speak_once(processes, complete, diag);
+    advice_fini(&advice);
+    return exit_status;
+}
+
+static int advise(const struct options *options, struct diagnostics *diag)
+{
+    struct processes *processes = NULL;
+    if (transport_launched() > 1 && !(processes = processes_open(diag)))
+        return EXIT_BAD_INPUT;
+    if (!processes || processes_here(processes) == 0)
+        return give_advice(options, processes, diag);
+    struct question question = question_of(options);
+    const struct advice_settings settings = advice_settings_of(options, processes);
+    struct diagnostics said; /* by the first process */
+    diagnostics_init(&said);
+    bool fine = advice_help(&question, &settings, &said);
+    bool silent = !fine && said.count == 0;
+    diagnostics_fini(&said);
+    if (silent)
+        diagnostics_add(diag, "process 0 is gone");
+    return fine ? EXIT_DONE : silent ? EXIT_FAILED : EXIT_BAD_INPUT;
+}
+
+static int find_longest(const struct options *options, struct diagnostics *diag)
+{
+    struct progress progress;
+    progress_init(&progress, stderr, "trying lengths");
+    struct question question = question_of(options);
+    follow(&question, &progress);
+    struct longest longest;
+    int exit_status = exit_status_of(longest_find(&longest, &question, diag));
+    progress_clear(&progress);
+    if (exit_status == EXIT_DONE && !outputs_write_longest(options, &longest, diag))
+        exit_status = EXIT_FAILED;
+    longest_fini(&longest);
+    return exit_status;
+}
+
 static int events(const struct options *options, struct diagnostics *diag)
 {
     struct question question = question_of(options);
@@ -320,7 +389,8 @@ static int refuse(const struct options *options, struct diagnostics *diag)
         measured_run_refuse(&run, diag);
         end_measuring(&run, diag);
     }
-    bool sweeps = options->mode == COMMAND_SWEEP || options->mode == COMMAND_ALGORITHMS;
+    bool sweeps =
+        options->mode == COMMAND_SWEEP || options->mode == COMMAND_ALGORITHMS || options->mode == COMMAND_ADVISE;
     struct processes *processes = sweeps && transport_launched() > 1 ? processes_open(diag) : NULL;
     if (processes)
         speak_once(processes, true, diag);
@@ -474,6 +544,10 @@ static int run_mode(const struct options *options, struct diagnostics *diag)
         return find_sensitivity(options, diag);
     case COMMAND_EXPLAIN:
         return explain(options, diag);
+    case COMMAND_ADVISE:
+        return advise(options, diag);
+    case COMMAND_LONGEST:
+        return find_longest(options, diag);
     case COMMAND_EVENTS:
         return events(options, diag);
     case COMMAND_HARDWARE:

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/gpu_options.h"
+#include "hw/rank_programs.h"
 #include "kernels/attention.h"
 #include "models/base/memory.h"
 
@@ -91,7 +92,8 @@ static bool choose(struct measured_run *run, struct hardware_settings *settings,
     bool fine = gpu_options_check_compute(settings, settings->compute, *reason ? reason : NULL, diag);
     struct diagnostics unheard; /* hardware_open says it again */
     diagnostics_init(&unheard);
-    const struct transport_ops *transport = transport_choose(settings->transport, settings->schedule->ranks, &unheard);
+    const struct transport_ops *transport =
+        transport_choose(settings->transport, rank_programs_count(settings->schedule), &unheard);
     if (fine && transport)
         fine = gpu_options_check_transport(settings, transport, diag);
     diagnostics_fini(&unheard);

@@ -22,7 +22,8 @@ void measured_write_machine(const struct measured_run *run, FILE *stream)
 {
     const struct measurement *m = &run->measurement;
     const struct experiment *experiment = &run->prediction.experiment;
-    uint32_t hosts = count_hosts(m), groups = experiment->degree[PARALLEL_TP] * experiment->degree[PARALLEL_DP];
+    uint32_t hosts = count_hosts(m);
+    uint32_t groups = experiment->degree[PARALLEL_TP] * experiment->degree[PARALLEL_DP];
     uint32_t gpus = measured_gpus(m), places = gpus ? gpus : m->cores;
     const char *nccl = hardware_library(run->hardware);
     fprintf(stream, "machine   %" PRIu32 " rank%s (transport %s%s%s, compute %s: %s) on %" PRIu32 " %s%s", m->n_ranks,
@@ -32,7 +33,7 @@ void measured_write_machine(const struct measured_run *run, FILE *stream)
     if (hosts > 1)
         fprintf(stream, " of %" PRIu32 " hosts", hosts);
     fprintf(stream, ", %s\n", run->prediction.device.name);
-    if (groups > 1)
+    if (groups > 1 && m->n_ranks == run->prediction.schedule.ranks)
         fprintf(stream, "          one CP group of the layout's %" PRIu32 "\n", groups);
     if (m->oversubscribed && gpus)
         fputs("          NOT FOR CALIBRATION: ranks share one GPU: times say nothing about scaling\n", stream);
@@ -51,16 +52,19 @@ void measured_write_verification(const struct measured_run *run, FILE *stream)
 {
     const struct measurement *m = &run->measurement;
     const struct verification *verification = &m->verification;
-    int worst = OUTPUT_O;
-    for (int t = 0; t < OUTPUT_COUNT; t++)
+    int worst = 0;
+    while (worst + 1 < OUTPUT_COUNT && !verification->tensors[worst].present)
+        worst++;
+    const int first = worst;
+    for (int t = first; t < OUTPUT_COUNT; t++)
         if (verification->tensors[t].present &&
             used_up(&verification->tensors[t]) > used_up(&verification->tensors[worst]))
             worst = t;
     const struct tensor_check *check = &verification->tensors[worst];
     fprintf(stream, "verified  %s: ", verification->passed ? "yes" : "NO, THE RESULT IS WRONG");
-    for (int t = 0; t < OUTPUT_COUNT; t++)
+    for (int t = first; t < OUTPUT_COUNT; t++)
         if (verification->tensors[t].present)
-            fprintf(stream, "%s%s", t ? ", " : "", output_name((enum output)t));
+            fprintf(stream, "%s%s", t > first ? ", " : "", output_name((enum output)t));
     fprintf(stream, " against the reference %s; ", verification->kind == CHECK_FULL ? "in full" : "on sampled rows");
     if (check->non_finite)
         fprintf(stream, "%" PRIu64 " values of %s are not finite\n", check->non_finite,

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/advice.h"
 #include "cli/key_reference.h"
 #include "cli/list.h"
 #include "cli/options_judge.h"
@@ -70,6 +71,13 @@ enum option_key {
     OPTION_COMPARE_ALGORITHMS,
     OPTION_SENSITIVITY,
     OPTION_EXPLAIN,
+    OPTION_ADVISE,
+    OPTION_VARY,
+    OPTION_FIX,
+    OPTION_GPUS,
+    OPTION_BEST,
+    OPTION_EXHAUSTIVE,
+    OPTION_LONGEST,
     OPTION_OPERATIONS,
     OPTION_RESUME,
     OPTION_POINTS,
@@ -100,12 +108,30 @@ static const struct argp_option option_table[] = {
      "Say which chain of operations on which ranks and links makes the step as long as it is, and what would make it "
      "shorter: predicted with one thing better at a time",
      2},
+    {"longest", OPTION_LONGEST, NULL, 0,
+     "Find the longest sequence that fits the devices' memory, whatever the experiment's seq_len; nothing is simulated",
+     2},
+    {"advise", OPTION_ADVISE, NULL, 0,
+     "Find the layout that takes the least time on these GPUs and fits their memory: degrees, algorithm, sharding, "
+     "placement, recomputation, ZeRO. The model and the sequences of a step are the experiment's; the keys that are "
+     "varied only say where it stands",
+     2},
+    {"vary", OPTION_VARY, "KEY=V1,V2,...", 0,
+     "With --advise: the values of a key to choose among, in place of all that make sense; also of a key that is not "
+     "varied otherwise (repeatable). Values that contain commas are separated by ';'",
+     2},
+    {"fix", OPTION_FIX, "KEY", 0, "With --advise: keep what the experiment has of a key (repeatable)", 2},
+    {"gpus", OPTION_GPUS, "N", 0, "With --advise: use the first N GPUs (default: all of the cluster)", 2},
+    {"best", OPTION_BEST, "N", 0, "With --advise: show the best N layouts (default: 5)", 2},
+    {"exhaustive", OPTION_EXHAUSTIVE, NULL, 0,
+     "With --advise: simulate every candidate, leaving none out for what others say of it", 2},
     {"validate", OPTION_VALIDATE, NULL, 0,
      "Predict every published measurement of the sets in a folder, or of one set, and say how right the predictions "
      "are",
      2},
     {"jobs", OPTION_JOBS, "N", 0,
-     "Points of a sweep, rows of a validation, runs of a sensitivity or an explanation to do at once (default: one per "
+     "Points of a sweep, rows of a validation, runs of a sensitivity, an explanation or an advice to do at once "
+     "(default: one per "
      "core; under mpirun each process has its share of them); no effect on the result",
      2},
     {"points", OPTION_POINTS, "HOW", 0,
@@ -118,19 +144,20 @@ static const struct argp_option option_table[] = {
     {"json", OPTION_JSON, "FILE", 0,
      "Everything, as schema cpsim.run/1 (of a sweep: cpsim.sweep/1; of --compare: cpsim.compare/1; of "
      "--validate: cpsim.validation/1; of --sensitivity: cpsim.sensitivity/1; of --explain: cpsim.explanation/1; of "
-     "--check: cpsim.topology/1)",
+     "--advise: cpsim.advice/1; of "
+     "--longest: cpsim.longest/1; of --check: cpsim.topology/1)",
      3},
     {"operations", OPTION_OPERATIONS, NULL, 0, "Also every operation in the JSON, for --compare --plot timelines", 3},
     {"csv", OPTION_CSV, "FILE", 0,
      "A row per rank (of a sweep: per point; of --compare: per pair; of --validate: per measurement; of --sensitivity: "
-     "per constant; of --explain: per change)",
+     "per constant; of --explain: per change; of --advise: per layout)",
      3},
     {"trace", OPTION_TRACE, "FILE", 0, "Every operation as trace events, for ui.perfetto.dev or chrome://tracing", 3},
     {"plot", OPTION_PLOT, "[KIND=]FILE", 0,
      "Draw to FILE (.png .svg .pdf) with gnuplot, or to the terminal with '-' (repeatable). KIND: timeline (default), "
      "memory, time; of a sweep: scaling; of --compare-algorithms: algorithms (default), scaling; of --compare: scatter "
-     "(default), phases, timelines; of --validate: scatter; of --sensitivity: tornado; of --explain: path; of --check: "
-     "topology",
+     "(default), phases, timelines; of --validate: scatter; of --sensitivity: tornado; of --explain: path; of "
+     "--advise: pareto; of --check: topology",
      3},
     {"script", OPTION_SCRIPT, "FILE", 0, "Write the plots' gnuplot script to FILE instead of drawing them", 3},
     {"details", OPTION_DETAILS, NULL, 0,
@@ -212,15 +239,18 @@ static const char forms[] = "TOPOLOGY.ini EXPERIMENT.ini\n"
                             "--compare-algorithms TOPOLOGY.ini EXPERIMENT.ini\n"
                             "--sensitivity TOPOLOGY.ini EXPERIMENT.ini\n"
                             "--explain TOPOLOGY.ini EXPERIMENT.ini\n"
+                            "--advise TOPOLOGY.ini EXPERIMENT.ini\n"
+                            "--longest TOPOLOGY.ini EXPERIMENT.ini\n"
                             "--validate FOLDER\n"
                             "--list algorithms EXPERIMENT.ini\n"
                             "--list WHAT";
 
 /* clang-format off: the text as it is printed */
 static const char description[] =
-    "Predicts context-parallel attention on a cluster that need not exist yet: time per step, communication hidden and "
-    "exposed, memory per rank. The topology says what the cluster is, the experiment what to compute on it and how; "
-    "both are INI files. A name without '/' or '.ini' is looked for among the shipped ones.\n"
+    "Predicts context-parallel attention, or a whole training step around it, on a cluster that need not exist yet: "
+    "time per step, communication hidden and exposed, memory per rank. The topology says what the cluster is, the "
+    "experiment what to compute on it and how; both are INI files. A name without '/' or '.ini' is looked for among "
+    "the shipped ones.\n"
     "\v"
     "FILE may be '-' for standard output; the table then gives way.\n"
     "\n"
@@ -231,11 +261,14 @@ static const char description[] =
     "      --json scaling.json --plot scaling.png\n"
     "  cpsim dgx-h100-4 llama3-8b-1m --sweep schedule.algorithm=ring,all-gather \\\n"
     "      --sweep 'level cluster.bandwidth=200 Gb/s, 400 Gb/s' --plot -\n"
-    "  mpirun -n 64 cpsim dgx-h100-4 llama3-8b-1m --engine analytic --points summary \\\n"
-    "      --json grid.json --sweep parallel.cp=4,8,16,32 --sweep workload.seq_len=256Ki,1Mi\n"
+    "  mpirun -n 64 cpsim dgx-h100-4 llama3-8b-1m --engine analytic --json grid.json \\\n"
+    "      --points summary --sweep parallel.cp=4,8 --sweep workload.seq_len=256Ki,1Mi\n"
     "  cpsim dgx-h100-4 llama3-8b-1m --compare-algorithms --plot algorithms.png\n"
     "  cpsim dgx-h100-4 llama3-8b-1m --sensitivity --plot tornado.png\n"
     "  cpsim dgx-h100-4 llama3-8b-1m --explain\n"
+    "  cpsim dgx-h100-4 llama3-8b-step\n"
+    "  cpsim --advise dgx-h100-4 llama3-8b-step --fix step.zero --plot pareto.png\n"
+    "  cpsim --longest dgx-h100-4 llama3-8b-step\n"
     "  cpsim --validate experiments/published --plot validation.png\n"
     "  cpsim --hw cpu-small\n"
     "  mpirun -n 2 cpsim --hw cpu-small --json measured.json\n"
@@ -243,6 +276,15 @@ static const char description[] =
     "  cpsim --check my-cluster.ini my-experiment.ini\n"
     "  cpsim --check dgx-h100-4 --path 0:9 --plot cluster.png\n"
     "  cpsim --compare predicted.json measured.json --plot scatter.png\n"
+    "\n"
+    "Of whole layers ([workload] scope): MFU is what the model's matrix products and attention take, forward and\n"
+    "backward, each once and attention by the pairs that the mask lets through, over what the devices could compute "
+    "in\n"
+    "the step at their dense 16-bit peak; HFU counts what is computed again too, FlashAttention's scores among it; MFU "
+    "as\n"
+    "PaLM counts takes 6 FLOPs a parameter and token, and attention without a mask. Exposed time is of CP, TP or DP: "
+    "of\n"
+    "the message that was waited for last.\n"
     "\n"
     "Exit status: 0 done; 1 a run or its verification failed, a validation was worse than its bounds, or a result "
     "could "
@@ -424,6 +466,12 @@ static bool *flag_of(struct parse_state *state, int key)
         return &state->given.sensitivity;
     case OPTION_EXPLAIN:
         return &state->given.explain;
+    case OPTION_ADVISE:
+        return &state->given.advise;
+    case OPTION_EXHAUSTIVE:
+        return &state->options->exhaustive;
+    case OPTION_LONGEST:
+        return &state->given.longest;
     case OPTION_HW:
         return &state->given.hw;
     case OPTION_DETERMINISTIC:
@@ -493,6 +541,18 @@ static error_t parse_option(int key, char *argument, struct argp_state *argp_sta
         return 0;
     case OPTION_SWEEP:
         words_add(&options->sweeps, argument);
+        return 0;
+    case OPTION_VARY:
+        words_add(&options->vary, argument);
+        return 0;
+    case OPTION_FIX:
+        words_add(&options->fix, argument);
+        return 0;
+    case OPTION_GPUS:
+        options->gpus = parse_number(state, "gpus", &given->gpus, argument, 1, INT32_MAX);
+        return 0;
+    case OPTION_BEST:
+        options->best = (uint32_t)parse_number(state, "best", &given->best, argument, 1, ADVICE_BEST_MAX);
         return 0;
     case OPTION_ENGINE:
         parse_engine(state, argument);
@@ -594,6 +654,7 @@ bool options_parse(struct options *options, int argc, char **argv, struct diagno
 {
     *options = (struct options){.jobs = count_cores(),
                                 .engine = engines[0],
+                                .best = ADVICE_BEST_DEFAULT,
                                 .hardware.kernels.device = -1,
                                 .iterations = MEASURE_ITERATIONS,
                                 .warmup = MEASURE_WARMUP};
@@ -614,6 +675,8 @@ void options_fini(struct options *options)
     free(options->files.items);
     free(options->overrides.items);
     free(options->sweeps.items);
+    free(options->vary.items);
+    free(options->fix.items);
     free(options->plots);
     free(options->paths);
 }

@@ -23,6 +23,8 @@ enum command_mode {
     COMMAND_ALGORITHMS, /* a sweep over all algorithms */
     COMMAND_SENSITIVITY,
     COMMAND_EXPLAIN,
+    COMMAND_ADVISE,
+    COMMAND_LONGEST,
     COMMAND_HARDWARE,
     COMMAND_CALIBRATE,
     COMMAND_COMPARE,
@@ -44,6 +46,10 @@ struct options {
     struct words files;     /* the positional arguments */
     struct words overrides; /* --set */
     struct words sweeps;    /* --sweep */
+    struct words vary, fix; /* COMMAND_ADVISE: --vary, --fix */
+    uint64_t gpus;          /* COMMAND_ADVISE: 0: all */
+    uint32_t best;          /* COMMAND_ADVISE */
+    bool exhaustive;        /* COMMAND_ADVISE */
     uint32_t jobs;
     bool jobs_given;
     bool resume;         /* of sweeps: goes on with `json` */

@@ -184,14 +184,46 @@ static void judge_check(struct options *options, const struct given_options *giv
                 diagnostics_add(diag, "--path '%s' is given twice", options->paths[i].text);
 }
 
+/* Nothing is simulated, so there is nothing to simulate otherwise, nor to draw. */
+static void judge_longest(struct options *options, const struct given_options *given, struct diagnostics *diag)
+{
+    static const char mode[] = "--longest";
+    options->mode = COMMAND_LONGEST;
+    forbid(diag, options->csv, "--csv", mode);
+    forbid(diag, options->trace, "--trace", mode);
+    forbid(diag, options->n_plots, "--plot", mode);
+    forbid(diag, options->script && options->n_plots, "--script", mode);
+    forbid(diag, options->details, "--details", mode);
+    forbid_predicting(options, given, mode, diag);
+    size_t files = options->files.count;
+    if (files != 2)
+        diagnostics_add(diag, "%zu file%s given, expected two: a topology and an experiment", files,
+                        files == 1 ? "" : "s");
+}
+
+/* Options that only an advice has a use for. */
+static void require_advise(const struct options *options, const struct given_options *given, struct diagnostics *diag)
+{
+    const struct {
+        bool given;
+        const char *name;
+    } mine[] = {{options->vary.count, "--vary"},
+                {options->fix.count, "--fix"},
+                {given->gpus, "--gpus"},
+                {given->best, "--best"},
+                {options->exhaustive, "--exhaustive"}};
+    for (size_t i = 0; i < sizeof mine / sizeof *mine && options->mode != COMMAND_ADVISE; i++)
+        if (mine[i].given)
+            diagnostics_add(diag, "%s has no effect without --advise", mine[i].name);
+}
+
 static void judge_mode(struct options *options, const struct given_options *given, struct diagnostics *diag)
 {
     if (given->check + given->events + given->compare + given->hw + given->algorithms + given->validate +
-            given->sensitivity + given->explain + (options->list != NULL) >
+            given->sensitivity + given->explain + given->advise + given->longest + (options->list != NULL) >
         1)
-        diagnostics_add(diag,
-                        "--check, --events, --compare, --compare-algorithms, --sensitivity, --explain, --validate, "
-                        "--hw and --list exclude each other");
+        diagnostics_add(diag, "--check, --events, --compare, --compare-algorithms, --sensitivity, --explain, --advise, "
+                              "--longest, --validate, --hw and --list exclude each other");
     forbid(diag, given->path && !given->check, "--path", "anything but --check");
     if (!given->hw)
         require_hardware(options, given, diag);
@@ -221,6 +253,8 @@ static void judge_mode(struct options *options, const struct given_options *give
         judge_compare(options, given, diag);
     } else if (given->validate) {
         judge_validation(options, diag);
+    } else if (given->longest) {
+        judge_longest(options, given, diag);
     } else if (given->events) {
         options->mode = COMMAND_EVENTS;
         forbid_all_results(options, given, "--events", diag);
@@ -230,6 +264,7 @@ static void judge_mode(struct options *options, const struct given_options *give
         options->mode = given->algorithms       ? COMMAND_ALGORITHMS
                         : given->sensitivity    ? COMMAND_SENSITIVITY
                         : given->explain        ? COMMAND_EXPLAIN
+                        : given->advise         ? COMMAND_ADVISE
                         : options->sweeps.count ? COMMAND_SWEEP
                                                 : COMMAND_PREDICT;
         if (files != 2)
@@ -237,19 +272,22 @@ static void judge_mode(struct options *options, const struct given_options *give
                             files == 1 ? "" : "s");
     }
     bool many = options->mode == COMMAND_SWEEP || options->mode == COMMAND_ALGORITHMS;
-    if (many || options->mode == COMMAND_SENSITIVITY || options->mode == COMMAND_EXPLAIN) {
+    bool advise = options->mode == COMMAND_ADVISE;
+    if (many || advise || options->mode == COMMAND_SENSITIVITY || options->mode == COMMAND_EXPLAIN) {
         const char *mode = given->sensitivity  ? "--sensitivity"
                            : given->explain    ? "--explain"
+                           : given->advise     ? "--advise"
                            : given->algorithms ? "--compare-algorithms"
                                                : "--sweep";
         forbid(diag, options->sweeps.count && !many, "--sweep", mode);
         forbid(diag, options->trace, "--trace", mode);
-        forbid(diag, options->details && options->mode != COMMAND_EXPLAIN, "--details", mode);
+        forbid(diag, options->details && options->mode != COMMAND_EXPLAIN && !advise, "--details", mode);
         forbid(diag, options->operations, "--operations", mode);
     } else if (options->mode == COMMAND_PREDICT) {
         forbid(diag, given->jobs, "--jobs", "a single prediction (it needs --sweep)");
     }
     judge_sweep_options(options, given, diag);
+    require_advise(options, given, diag);
     options->jobs_given = given->jobs;
     bool run = options->mode == COMMAND_PREDICT || options->mode == COMMAND_HARDWARE;
     if (run && options->operations && !options->json)
@@ -261,7 +299,7 @@ static void judge_plots(struct options *options, struct diagnostics *diag)
     bool algorithms = options->mode == COMMAND_ALGORITHMS, sweep = options->mode == COMMAND_SWEEP || algorithms;
     bool sensitivity = options->mode == COMMAND_SENSITIVITY, explain = options->mode == COMMAND_EXPLAIN;
     bool compare = options->mode == COMMAND_COMPARE, validate = options->mode == COMMAND_VALIDATE;
-    bool check = options->mode == COMMAND_CHECK;
+    bool check = options->mode == COMMAND_CHECK, advise = options->mode == COMMAND_ADVISE;
     for (size_t i = 0; i < options->n_plots; i++) {
         struct plot_target *target = &options->plots[i];
         if (!target->kind_given)
@@ -269,6 +307,7 @@ static void judge_plots(struct options *options, struct diagnostics *diag)
                            : sweep               ? PLOT_SCALING
                            : sensitivity         ? PLOT_TORNADO
                            : explain             ? PLOT_PATH
+                           : advise              ? PLOT_PARETO
                            : compare || validate ? PLOT_SCATTER
                            : check               ? PLOT_TOPOLOGY
                                                  : PLOT_TIMELINE;
@@ -281,6 +320,10 @@ static void judge_plots(struct options *options, struct diagnostics *diag)
             diagnostics_add(diag, "an explanation has no %s plot, expected path", plot_kind_name(target->kind));
         else if (target->kind == PLOT_PATH && !explain)
             diagnostics_add(diag, "a path plot needs --explain");
+        else if (advise && target->kind != PLOT_PARETO)
+            diagnostics_add(diag, "an advice has no %s plot, expected pareto", plot_kind_name(target->kind));
+        else if (target->kind == PLOT_PARETO && !advise)
+            diagnostics_add(diag, "a pareto plot needs --advise");
         else if (compare && !compares)
             diagnostics_add(diag, "a comparison has no %s plot, expected scatter, phases or timelines",
                             plot_kind_name(target->kind));

@@ -8,8 +8,8 @@
 /* Options that were typed and leave no trace in struct options, or not one that differs from a default. */
 struct given_options {
     bool jobs, engine, check, events, compare, hw, compute, iterations, warmup, ranks, algorithms, gpu, ctas, validate,
-        sensitivity, explain, points, without, /* also of a name that is none */
-        path;                                  /* also of one that is none */
+        advise, gpus, best, sensitivity, explain, longest, points, without, /* also of a name that is none */
+        path;                                                               /* also of one that is none */
 };
 
 /* Decides the mode, completes `options` and adds a message for everything that makes no sense. */

@@ -19,8 +19,8 @@
 #include "cli/sweep_json.h"
 #include "cli/writers.h"
 
-/* What is written: a run, a sweep, a comparison, a validation, a sensitivity, an explanation or a check, by one of the
- * functions below.
+/* What is written: a run, a sweep, a comparison, a validation, a sensitivity, an explanation, a longest sequence or a
+ * check, by one of the functions below.
  */
 struct result {
     const struct options *options;
@@ -31,6 +31,8 @@ struct result {
     const struct validation *validation;
     const struct sensitivity *sensitivity;
     const struct explanation *explanation;
+    const struct longest *longest;
+    const struct advice *advice;
     const struct check_result *check;
 };
 
@@ -38,7 +40,7 @@ struct result {
 static bool is_complete(const struct result *result)
 {
     return !(result->validation && result->validation->n_left) &&
-           !(result->sensitivity && result->sensitivity->n_left) &&
+           !(result->sensitivity && result->sensitivity->n_left) && !(result->advice && result->advice->signal) &&
            (!result->sweep || sweep_is_complete(result->sweep));
 }
 
@@ -52,6 +54,8 @@ static bool write_json(const struct result *result, FILE *stream)
                    : result->validation  ? validation_to_json(result->validation)
                    : result->sensitivity ? sensitivity_to_json(result->sensitivity)
                    : result->explanation ? explanation_to_json(result->explanation)
+                   : result->longest     ? longest_to_json(result->longest)
+                   : result->advice      ? advice_to_json(result->advice)
                                          : topology_report_to_json(&result->check->topologies[0]->report);
     bool fine = json_print(json, stream);
     json_decref(json);
@@ -66,6 +70,8 @@ static bool write_csv(const struct result *result, FILE *stream)
         return validation_csv_write(result->validation, stream);
     if (result->sensitivity)
         return sensitivity_csv_write(result->sensitivity, stream);
+    if (result->advice)
+        return advice_csv_write(result->advice, stream);
     if (result->explanation)
         return explanation_csv_write(result->explanation, stream);
     return csv_write_run(result->prediction, stream);
@@ -86,6 +92,10 @@ static bool write_table(const struct result *result, FILE *stream)
         return sensitivity_table_write(result->sensitivity, stream);
     if (result->explanation)
         return explanation_table_write(result->explanation, result->options->details, stream);
+    if (result->advice)
+        return advice_table_write(result->advice, result->options->details, stream);
+    if (result->longest)
+        return longest_table_write(result->longest, stream);
     if (result->check)
         return check_print_topologies(result->check, stream);
     if (result->options->mode == COMMAND_ALGORITHMS)
@@ -116,6 +126,8 @@ static bool write_plot(const struct result *result, const struct plot_target *ta
         return plot_script_sensitivity(result->sensitivity, target, terminal_width(), stream);
     if (result->explanation)
         return plot_script_explanation(result->explanation, target, terminal_width(), stream);
+    if (result->advice)
+        return plot_script_advice(result->advice, target, terminal_width(), stream);
     if (result->check)
         return plot_script_topology(&result->check->topologies[0]->report, target, terminal_width(), stream);
     if (target->kind == PLOT_ALGORITHMS)
@@ -238,6 +250,16 @@ bool outputs_write_explanation(const struct options *options, const struct expla
                                struct diagnostics *diag)
 {
     return write_all(&(struct result){.options = options, .explanation = explanation}, diag);
+}
+
+bool outputs_write_longest(const struct options *options, const struct longest *longest, struct diagnostics *diag)
+{
+    return write_all(&(struct result){.options = options, .longest = longest}, diag);
+}
+
+bool outputs_write_advice(const struct options *options, const struct advice *advice, struct diagnostics *diag)
+{
+    return write_all(&(struct result){.options = options, .advice = advice}, diag);
 }
 
 bool outputs_write_validation(const struct options *options, const struct validation *validation,

@@ -8,9 +8,11 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "cli/advice.h"
 #include "cli/check.h"
 #include "cli/compare.h"
 #include "cli/explain.h"
+#include "cli/longest.h"
 #include "cli/options.h"
 #include "cli/prediction.h"
 #include "cli/progress.h"
@@ -30,6 +32,8 @@ bool outputs_write_sensitivity(const struct options *options, const struct sensi
                                struct diagnostics *diag);
 bool outputs_write_explanation(const struct options *options, const struct explanation *explanation,
                                struct diagnostics *diag);
+bool outputs_write_longest(const struct options *options, const struct longest *longest, struct diagnostics *diag);
+bool outputs_write_advice(const struct options *options, const struct advice *advice, struct diagnostics *diag);
 bool outputs_write_validation(const struct options *options, const struct validation *validation,
                               struct diagnostics *diag);
 /* JSON and plots are of the first topology. */

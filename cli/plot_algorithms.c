@@ -134,7 +134,7 @@ static void fill_memory(struct chart *chart, double largest)
     panel->colors[0] = PLOT_GREY;
     for (size_t line = 0; line < chart->n_lines; line++) {
         const json_t *step = sweep_step(chart->points[line]);
-        add_part(panel, line, 0, sweep_number(step, "peak_bytes"));
+        add_part(panel, line, 0, sweep_memory_bytes(chart->points[line]));
         panel->limit = sweep_number(step, "device_bytes") / panel->unit.size;
     }
     if (panel->highest < 0.4 * panel->limit) /* far off, it would only squeeze the bars */
@@ -157,7 +157,7 @@ static void chart_init(struct chart *chart, const json_t *sweep)
         chart->names[chart->n_lines] = name_of(chart, point);
         chart->points[chart->n_lines++] = point;
         slowest = fmax(slowest, sweep_number(step, "seconds"));
-        largest = fmax(largest, sweep_number(step, "peak_bytes"));
+        largest = fmax(largest, sweep_memory_bytes(point));
     }
     fill_time(chart, slowest);
     fill_bytes(chart);

@@ -12,7 +12,7 @@
 
 #include "models/base/memory.h"
 
-#define PAINTS_MAX 8
+#define PAINTS_MAX 12
 #define BARS_MAX 512
 #define TERMINAL_BARS_MAX 16
 #define TICKS_MOST 8

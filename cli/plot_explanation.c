@@ -28,12 +28,13 @@ static const struct plot_paint paints[PATH_KIND_COUNT] = {
     [PATH_SHARED] = {"sharing links", PLOT_VERMILLION, '!', "sharing"},
     [PATH_WAITING] = {"waiting for SMs", PLOT_GREEN, '.', "waiting"},
     [PATH_HOST] = {"host", PLOT_INK, 'h', "host"},
+    [PATH_PRODUCT] = {"matrix products", PLOT_WINE, '@', "product"},
 };
 
 /* In a piece they come in this order. */
 static const enum path_kind order[PATH_KIND_COUNT] = {PATH_HOST,      PATH_WAITING, PATH_LATENCY, PATH_START,
                                                       PATH_ATTENTION, PATH_MERGE,   PATH_OTHER,   PATH_SLOWED,
-                                                      PATH_TRANSFER,  PATH_SHARED};
+                                                      PATH_TRANSFER,  PATH_SHARED,  PATH_PRODUCT};
 
 struct chart {
     const struct explanation *explanation;

@@ -6,9 +6,9 @@
 
 const char *plot_kind_name(enum plot_kind kind)
 {
-    static const char *const names[PLOT_KINDS] = {"timeline",   "memory",  "time",    "scaling",
-                                                  "algorithms", "scatter", "phases",  "timelines",
-                                                  "tornado",    "path",    "topology"};
+    static const char *const names[PLOT_KINDS] = {"timeline",   "memory",  "time",     "scaling",
+                                                  "algorithms", "scatter", "phases",   "timelines",
+                                                  "tornado",    "path",    "topology", "pareto"};
     return names[kind];
 }
 

@@ -20,6 +20,8 @@
 #define PLOT_ORANGE "#E69F00"
 #define PLOT_VERMILLION "#D55E00"
 #define PLOT_PURPLE "#CC79A7"
+#define PLOT_YELLOW "#F0E442"
+#define PLOT_WINE "#882255" /* Tol's, for a ninth */
 #define PLOT_GREY "#999999"
 #define PLOT_PALE "#DDDDDD"
 #define PLOT_INK "#222222"

@@ -134,7 +134,7 @@ static void add_point(struct sweep_data *data, const json_t *keys, const json_t 
         .seconds = sweep_number(step, "seconds"),
         .exposed_seconds = sweep_number(step, "exposed_seconds"),
         .tflops = sweep_number(step, "tflops_per_rank"),
-        .peak_bytes = sweep_number(step, "peak_bytes"),
+        .peak_bytes = sweep_memory_bytes(point),
     };
     data->max_seconds = fmax(data->max_seconds, added->seconds);
     data->max_peak_bytes = fmax(data->max_peak_bytes, added->peak_bytes);

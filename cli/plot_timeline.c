@@ -1,10 +1,10 @@
 /* plot_timeline.c - when each rank computes, waits and exchanges, over one step.
  *
  * A rank has a lane of what it computes, in whatever stream, and below it one of its transfers, or two when gradients
- * travel beside K and V. A lane holds, for each paint, the intervals in which it applies; what no paint covers is the
- * background. A lane with more intervals than a screen has pixels is first reduced to columns, each painted with what
- * fills most of it; the terminal, whose columns are few, always is. So neither many ranks (which are sampled) nor many
- * blocks make a plot slow or illegible.
+ * travel beside K and V (of whole layers: K, V and activations, and gradients and weights). A lane holds, for each
+ * paint, the intervals in which it applies; what no paint covers is the background. A lane with more intervals than a
+ * screen has pixels is first reduced to columns, each painted with what fills most of it; the terminal, whose columns
+ * are few, always is. So neither many ranks (which are sampled) nor many blocks make a plot slow or illegible.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,7 +16,20 @@
 #include "models/result/intervals.h"
 #include "models/result/rank_time.h"
 
-enum paint { ATTENTION, OTHER_COMPUTE, EXPOSED, IDLE, KV, GRADIENT, OTHER_TRAFFIC, PAINTS };
+enum paint {
+    ATTENTION,
+    OTHER_COMPUTE,
+    EXPOSED,
+    IDLE,
+    KV,
+    GRADIENT,
+    OTHER_TRAFFIC,
+    /* of whole layers */
+    PRODUCT,
+    ACTIVATIONS,
+    WEIGHTS,
+    PAINTS
+};
 
 static const struct plot_paint paints[PAINTS] = {
     [ATTENTION] = {"attention", PLOT_BLUE, '#', "attend"},
@@ -26,6 +39,9 @@ static const struct plot_paint paints[PAINTS] = {
     [KV] = {"transfer of K, V", PLOT_GREEN, '=', "K,V"},
     [GRADIENT] = {"transfer of dK, dV", PLOT_PURPLE, '~', "dK,dV"},
     [OTHER_TRAFFIC] = {"other transfer", PLOT_GREY, '-', "other"},
+    [PRODUCT] = {"matrix product", PLOT_WINE, '@', "product"},
+    [ACTIVATIONS] = {"transfer for TP", PLOT_ORANGE, 't', "TP"},
+    [WEIGHTS] = {"transfer for DP", PLOT_YELLOW, 'd', "DP"},
 };
 
 enum lane_kind { LANE_COMPUTE, LANE_EXCHANGE, LANE_GRADIENT, LANES };
@@ -50,6 +66,11 @@ static enum paint paint_of_message(const struct op *op)
         return KV;
     case TRAFFIC_GRADIENT:
         return GRADIENT;
+    case TRAFFIC_TENSOR:
+        return ACTIVATIONS;
+    case TRAFFIC_WEIGHTS:
+    case TRAFFIC_WEIGHT_GRADIENT:
+        return WEIGHTS;
     default:
         return OTHER_TRAFFIC;
     }
@@ -59,10 +80,12 @@ static void place_op(struct lane lanes[LANES], const struct op *op, struct momen
 {
     if (op_is_message(op)) {
         enum paint paint = paint_of_message(op);
-        intervals_add(&lanes[paint == GRADIENT ? LANE_GRADIENT : LANE_EXCHANGE].sets[paint], moment.begin, moment.end);
+        bool beside = paint == GRADIENT || paint == WEIGHTS;
+        intervals_add(&lanes[beside ? LANE_GRADIENT : LANE_EXCHANGE].sets[paint], moment.begin, moment.end);
         return;
     }
-    intervals_add(&lanes[LANE_COMPUTE].sets[op_is_attention(op) ? ATTENTION : OTHER_COMPUTE], moment.move, moment.end);
+    enum paint paint = op_is_attention(op) ? ATTENTION : op->kind == OP_PRODUCT ? PRODUCT : OTHER_COMPUTE;
+    intervals_add(&lanes[LANE_COMPUTE].sets[paint], moment.move, moment.end);
 }
 
 static void lanes_init(struct lane lanes[LANES], const struct prediction *prediction, uint32_t place)
@@ -89,6 +112,7 @@ static void lanes_init(struct lane lanes[LANES], const struct prediction *predic
             intervals_unite(&lanes[lane].sets[paint]);
     struct intervals *compute = lanes[LANE_COMPUTE].sets;
     intervals_subtract(&compute[OTHER_COMPUTE], &compute[ATTENTION]); /* sums in another stream, behind a kernel */
+    intervals_subtract(&compute[OTHER_COMPUTE], &compute[PRODUCT]);
 }
 
 static void lanes_fini(struct lane lanes[LANES])
@@ -208,7 +232,7 @@ static void drawing_init(struct drawing *drawing)
 {
     const struct prediction *prediction = drawing->prediction;
     bool terminal = plot_on_terminal(drawing->target);
-    drawing->unit = unit_of_seconds(prediction->report.seconds);
+    drawing->unit = unit_of_seconds(prediction_drawn_seconds(prediction));
     choose_ranks(drawing, terminal ? TERMINAL_RANKS_MAX : RANKS_MAX, terminal ? TERMINAL_RANKS_MAX : RANKS_SAMPLED);
     drawing->lanes = memory_zeroed(drawing->n_ranks, sizeof *drawing->lanes);
     for (uint32_t i = 0; i < drawing->n_ranks; i++) {
@@ -218,7 +242,7 @@ static void drawing_init(struct drawing *drawing)
                 drawing->used[paint] |= drawing->lanes[i][lane].sets[paint].count > 0;
             drawing->gradient_lane |= lane == LANE_GRADIENT && lane_size(&drawing->lanes[i][lane]) > 0;
             if (!terminal)
-                lane_reduce(&drawing->lanes[i][lane], prediction->report.seconds);
+                lane_reduce(&drawing->lanes[i][lane], prediction_drawn_seconds(prediction));
         }
         drawing->used[IDLE] |= prediction->report.ranks[drawing->ranks[i]].idle_seconds > 0;
     }
@@ -243,6 +267,10 @@ static void write_titles(const struct drawing *drawing, struct plot_area area)
         snprintf(answer + used, sizeof answer - used, "; %" PRIu32 " of %" PRIu32 " ranks shown", drawing->n_ranks,
                  prediction->placement.cp);
     }
+    if (prediction->pass_seconds > 0) {
+        size_t used = strlen(answer);
+        snprintf(answer + used, sizeof answer - used, "; the last micro-batch shown");
+    }
     plot_titles(drawing->stream, drawing->target, area, title, answer);
 }
 
@@ -257,7 +285,7 @@ static void write_rank_tics(const struct drawing *drawing, double offset, double
 
 static void write_time_ticks(const struct drawing *drawing)
 {
-    plot_ticks(drawing->stream, 'x', drawing->prediction->report.seconds / drawing->unit.size, 10);
+    plot_ticks(drawing->stream, 'x', prediction_drawn_seconds(drawing->prediction) / drawing->unit.size, 10);
 }
 
 /* The data of one paint: a box per interval. */
@@ -285,8 +313,8 @@ static void write_backgrounds(const struct drawing *drawing)
     lane_place(drawing, LANE_COMPUTE, &top, &bottom);
     fprintf(drawing->stream, "$paint%d << EOD\n", IDLE);
     for (uint32_t i = 0; i < drawing->n_ranks; i++)
-        fprintf(drawing->stream, "0 %.9g %.9g %.9g\n", drawing->prediction->report.seconds / drawing->unit.size,
-                i + top, i + bottom);
+        fprintf(drawing->stream, "0 %.9g %.9g %.9g\n",
+                prediction_drawn_seconds(drawing->prediction) / drawing->unit.size, i + top, i + bottom);
     fputs("EOD\n", drawing->stream);
 }
 
@@ -309,6 +337,8 @@ static void write_file_plot(const struct drawing *drawing)
 {
     FILE *stream = drawing->stream;
     int head = PLOT_HEAD + 14; /* room for the names of the phases */
+    if (drawing->used[PRODUCT])
+        head += 22; /* and for a legend of more lines */
     int height = head + 80 + (int)drawing->n_ranks * (drawing->n_ranks > 16 ? 36 : 48);
     struct plot_area area = {1600, height < 440 ? 440 : height};
     plot_begin(stream, drawing->target, area);
@@ -320,7 +350,7 @@ static void write_file_plot(const struct drawing *drawing)
     fprintf(stream,
             "unset grid\nset grid x front linecolor '#bbbbbb' linewidth 0.5 dashtype 3\nset border 1\n"
             "set xrange [0:%.9g]\nset yrange [%" PRIu32 ":0]\nset xlabel 'time in the step (%s)'\n",
-            drawing->prediction->report.seconds / drawing->unit.size, drawing->n_ranks, drawing->unit.name);
+            prediction_drawn_seconds(drawing->prediction) / drawing->unit.size, drawing->n_ranks, drawing->unit.name);
     write_rank_tics(drawing, 0.5, 1);
     write_time_ticks(drawing);
     fputs("set ytics scale 0\n", stream);
@@ -359,7 +389,8 @@ static int terminal_band(const struct drawing *drawing)
 
 static void write_terminal_points(const struct drawing *drawing, int n_columns)
 {
-    double seconds = drawing->prediction->report.seconds, column_width = seconds / drawing->unit.size / (n_columns - 1);
+    double seconds = prediction_drawn_seconds(drawing->prediction),
+           column_width = seconds / drawing->unit.size / (n_columns - 1);
     unsigned char *columns = memory_zeroed((size_t)n_columns, sizeof *columns);
     int band = terminal_band(drawing);
     for (int paint = 0; paint < PAINTS; paint++) {
@@ -391,7 +422,7 @@ static void write_terminal_plot(const struct drawing *drawing, int width)
             "set margins %d, %d, %d, %d\nunset border\nunset key\nset xrange [0:%.9g]\nset yrange [%d:0]\n"
             "set xlabel 'time (%s)",
             TERMINAL_LEFT, TERMINAL_RIGHT, TERMINAL_BOTTOM, TERMINAL_TOP,
-            drawing->prediction->report.seconds / drawing->unit.size, n_lines, drawing->unit.name);
+            prediction_drawn_seconds(drawing->prediction) / drawing->unit.size, n_lines, drawing->unit.name);
     for (int paint = 0; paint < PAINTS; paint++)
         if (drawing->used[paint])
             plot_terminal_legend_entry(stream, paints[paint].character, paints[paint].short_name);

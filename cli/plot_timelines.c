@@ -23,6 +23,9 @@ static const struct plot_paint paints[OPERATION_CLASSES] = {
     [OPERATION_KV] = {"transfer of K, V", PLOT_GREEN, '=', "K,V"},
     [OPERATION_GRADIENT] = {"transfer of dK, dV", PLOT_PURPLE, '~', "dK,dV"},
     [OPERATION_OTHER_TRAFFIC] = {"other transfer", PLOT_GREY, '-', "other"},
+    [OPERATION_PRODUCT] = {"matrix product", PLOT_WINE, '@', "product"},
+    [OPERATION_TENSOR] = {"transfer for TP", PLOT_ORANGE, 't', "TP"},
+    [OPERATION_WEIGHTS] = {"transfer for DP", PLOT_YELLOW, 'd', "DP"},
 };
 
 enum side { SUBJECT, REFERENCE, SIDES };
@@ -53,7 +56,7 @@ struct timelines {
 
 static enum lane lane_of(int class)
 {
-    return class == OPERATION_ATTENTION || class == OPERATION_OTHER_COMPUTE ? LANE_COMPUTE : LANE_TRANSFER;
+    return operation_computes((enum operation_class) class) ? LANE_COMPUTE : LANE_TRANSFER;
 }
 
 /* ---- what is drawn ---- */

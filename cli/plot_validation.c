@@ -17,6 +17,12 @@ struct drawing {
     struct plot_square square;
 };
 
+/* Memory is no time. */
+static bool is_shown(const struct validation_row *row, const struct validated_row *result)
+{
+    return result->done && !metric_is_memory(row->metric);
+}
+
 static void find_range(struct drawing *drawing)
 {
     const struct validation *validation = drawing->validation;
@@ -24,7 +30,7 @@ static void find_range(struct drawing *drawing)
     for (size_t i = 0; i < validation->sets.count; i++) {
         for (size_t k = 0; k < validation->sets.sets[i].n_rows; k++) {
             const struct validated_row *result = &validation->rows[i][k];
-            if (!result->done)
+            if (!is_shown(&validation->sets.sets[i].rows[k], result))
                 continue;
             low = fmin(low, fmin(result->measured_seconds, result->prediction.seconds));
             high = fmax(high, fmax(result->measured_seconds, result->prediction.seconds));
@@ -44,7 +50,7 @@ static void write_data(const struct drawing *drawing)
         fprintf(drawing->stream, "$data%zu << EOD\n", i);
         for (size_t k = 0; k < set->n_rows; k++) {
             const struct validated_row *result = &validation->rows[i][k];
-            if (!result->done)
+            if (!is_shown(&set->rows[k], result))
                 continue;
             double measured = result->measured_seconds / unit, predicted = result->prediction.seconds / unit;
             double spread = 1 + set->rows[k].uncertainty;

@@ -24,6 +24,7 @@ enum plot_kind {
     PLOT_TORNADO,    /* of --sensitivity: what each constant makes of the step, raised and lowered */
     PLOT_PATH,       /* of --explain: the critical path, a lane a phase */
     PLOT_TOPOLOGY,   /* of --check: the cluster itself */
+    PLOT_PARETO,     /* of --advise: time over memory, candidate by candidate */
     PLOT_KINDS,
 };
 

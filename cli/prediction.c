@@ -11,10 +11,14 @@
 
 #include "cli/idle_overrides.h"
 #include "cli/input_cache.h"
+#include "cli/passes.h"
+#include "hw/rank_programs.h"
 #include "models/base/memory.h"
 #include "models/input/key_table.h"
+#include "models/result/micro_batches.h"
 #include "models/schedule/checker.h"
 #include "models/schedule/layers/layers.h"
+#include "models/schedule/layers/layers_checker.h"
 #include "sim/fold.h"
 #include "sim/interval.h"
 #include "sim/plan.h"
@@ -64,6 +68,8 @@ static bool read_experiment(struct prediction *prediction, const struct question
         input_cache_keep_experiment(question->cache, key, &prediction->experiment);
     else if (fine && !known)
         prediction->made |= MADE_EXPERIMENT;
+    if (fine && question->layers)
+        prediction->experiment.model.layers = question->layers;
     free(key);
     free(mine.items);
     return fine;
@@ -148,17 +154,45 @@ static bool prove(struct prediction *prediction, struct diagnostics *diag)
     struct program *programs = layers ? schedule_build_attention(schedule) : schedule_build_all(schedule);
     prediction->proved = checker_check(schedule, programs, diag);
     schedule_free_programs(schedule, programs);
+    if (layers && prediction->proved)
+        prediction->proved = layers_prove(schedule, prediction->programs, diag);
     return prediction->proved;
 }
 
-/* What its programs follow from: the experiment; and for rings of layers, how many GPUs a node has. */
+/* Where the rings of layers' collectives find their nodes. */
+static void find_nodes(struct prediction *prediction)
+{
+    struct schedule *schedule = &prediction->schedule;
+    const struct placement *placement = &prediction->placement;
+    if (placement->n_rings > 1) /* each group in its own order: a program that all run cannot follow them */
+        return;
+    schedule->node_gpus = topology_node_gpus(&prediction->topology);
+    if (!placement->ring_of_group && !placement->place_of_rank)
+        return;
+    uint64_t first = UINT64_MAX;
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++)
+        first = placement_gpu(placement, 0, rank) < first ? placement_gpu(placement, 0, rank) : first;
+    schedule->index_of_rank = memory_zeroed(schedule->ranks, sizeof *schedule->index_of_rank);
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++)
+        schedule->index_of_rank[rank] =
+            (uint32_t)((placement_gpu(placement, 0, rank) - first) / placement->stride[PARALLEL_CP]);
+}
+
+/* What programs follow from: the experiment, and of layers where nodes end. */
 static char *schedule_key(const struct prediction *prediction, const struct question *question)
 {
+    const struct schedule *schedule = &prediction->schedule;
     struct question_overrides mine = question_overrides(question, &experiment_file);
     char *experiment = input_cache_key(question->experiment_path, mine.items, mine.count);
-    char *key = memory_format("%s nodes of %" PRIu64, experiment, prediction->schedule.node_gpus);
-    free(experiment);
+    char *key =
+        memory_format("%s\n%" PRIu32 " layers, nodes of %" PRIu64, experiment, question->layers, schedule->node_gpus);
+    for (uint32_t rank = 0; schedule->index_of_rank && rank < schedule->ranks; rank++) {
+        char *longer = memory_format("%s %" PRIu32, key, schedule->index_of_rank[rank]);
+        free(key);
+        key = longer;
+    }
     free(mine.items);
+    free(experiment);
     return key;
 }
 
@@ -241,10 +275,10 @@ enum prediction_status prediction_prepare_schedule(struct prediction *prediction
         fine = false;
     if (!fine)
         return PREDICTION_BAD_INPUT;
-    if (question->topology_path && experiment->step.scope != SCOPE_ATTENTION)
-        prediction->schedule.node_gpus = topology_node_gpus(&prediction->topology);
     tell_phase(prediction, question, "building programs");
     placement_permute(&prediction->placement, prediction->schedule.place_of_rank);
+    if (question->topology_path && experiment->step.scope != SCOPE_ATTENTION)
+        find_nodes(prediction);
     if (!question->topology_path && !schedule_check_all(&prediction->schedule, diag))
         return PREDICTION_BAD_INPUT;
     prediction->n_programs =
@@ -294,14 +328,13 @@ static void forget_plan(struct prediction *prediction)
     prediction->made &= ~(unsigned)MADE_PLAN;
 }
 
-enum prediction_status prediction_prepare(struct prediction *prediction, const struct question *question,
-                                          struct diagnostics *diag)
+/* With more of them the plan of all ranks does not stay while the engine has its own. */
+#define WAYS_KEPT_MAX 65536
+
+/* Who runs what, and who is like whom: from programs and costs to what an engine is given. */
+static enum prediction_status plan_run(struct prediction *prediction, const struct question *question,
+                                       struct diagnostics *diag)
 {
-    enum prediction_status status = prediction_prepare_schedule(prediction, question, diag);
-    if (status != PREDICTION_DONE)
-        return status;
-    if (!prediction_make_costs(prediction, question, diag))
-        return PREDICTION_BAD_INPUT;
     const struct placement *placement = &prediction->placement;
     tell_phase(prediction, question, "planning");
     if (!make_ensemble(prediction, question, diag))
@@ -318,9 +351,20 @@ enum prediction_status prediction_prepare(struct prediction *prediction, const s
         prediction->made |= MADE_FOLDING;
     }
     prediction->plan.simulation = NULL; /* it is no more */
-    if (prediction_is_large(prediction))
+    if (prediction->plan.n_ways > WAYS_KEPT_MAX)
         forget_plan(prediction);
     return check_operations(prediction, diag) ? PREDICTION_DONE : PREDICTION_BAD_INPUT;
+}
+
+enum prediction_status prediction_prepare(struct prediction *prediction, const struct question *question,
+                                          struct diagnostics *diag)
+{
+    enum prediction_status status = prediction_prepare_schedule(prediction, question, diag);
+    if (status != PREDICTION_DONE)
+        return status;
+    if (!prediction_make_costs(prediction, question, diag))
+        return PREDICTION_BAD_INPUT;
+    return plan_run(prediction, question, diag);
 }
 
 struct report_input prediction_report_input(const struct prediction *prediction)
@@ -346,8 +390,8 @@ uint32_t prediction_instance(const struct prediction *prediction, uint32_t place
     return folding_instance(prediction->made & MADE_FOLDING ? &prediction->folding : NULL, place);
 }
 
-enum prediction_status prediction_run(struct prediction *prediction, const struct question *question,
-                                      struct diagnostics *diag)
+static enum prediction_status run_engine(struct prediction *prediction, const struct question *question,
+                                         struct diagnostics *diag)
 {
     const struct folding *folding = prediction->made & MADE_FOLDING ? &prediction->folding : NULL;
     const struct ensemble *ensemble = folding ? &folding->ensemble : &prediction->whole;
@@ -385,6 +429,80 @@ enum prediction_status prediction_run(struct prediction *prediction, const struc
     return PREDICTION_DONE;
 }
 
+/* ---- the passes of a step before its last ---- */
+
+/* Builds the programs of such a pass of `prediction`, whose files and placement it has in common, and whose attention
+ * was proved. */
+static enum prediction_status prepare_pass(struct prediction *pass, const struct prediction *prediction,
+                                           const struct question *question, struct diagnostics *diag)
+{
+    struct diagnostics said; /* that keys have no effect was */
+    diagnostics_init(&said);
+    bool fine = schedule_init(&pass->schedule, &prediction->experiment, &said, diag);
+    diagnostics_fini(&said);
+    if (!fine)
+        return PREDICTION_BAD_INPUT;
+    pass->made |= MADE_SCHEDULE;
+    pass->schedule.accumulates = true;
+    placement_permute(&pass->placement, pass->schedule.place_of_rank);
+    find_nodes(pass);
+    pass->n_programs = schedule_period(&pass->schedule);
+    pass->programs = schedule_build_first(&pass->schedule, pass->n_programs);
+    pass->made |= MADE_PROGRAMS;
+    if (!layers_prove(&pass->schedule, pass->programs, diag))
+        return PREDICTION_FAILED;
+    return prediction_make_costs(pass, question, diag) ? plan_run(pass, question, diag) : PREDICTION_BAD_INPUT;
+}
+
+enum prediction_status prediction_run_pass(const struct prediction *prediction, const struct question *question,
+                                           struct report *report, struct diagnostics *diag)
+{
+    struct question asked = *question;
+    asked.cache = NULL; /* which knows schedules by the experiment alone */
+    struct prediction pass = {
+        .experiment = prediction->experiment,
+        .topology = prediction->topology,
+        .device = prediction->device,
+        .placement = prediction->placement,
+        .engine = prediction->engine,
+    };
+    enum prediction_status status = prepare_pass(&pass, prediction, &asked, diag);
+    if (status == PREDICTION_DONE)
+        status = run_engine(&pass, &asked, diag);
+    if (status == PREDICTION_DONE) {
+        *report = pass.report;
+        pass.made &= ~(unsigned)MADE_REPORT;
+    }
+    pass.placement = (struct placement){0}; /* the prediction's */
+    prediction_fini(&pass);
+    return status;
+}
+
+enum prediction_status prediction_run(struct prediction *prediction, const struct question *question,
+                                      struct diagnostics *diag)
+{
+    uint32_t others = prediction->experiment.step.micro_batches - 1;
+    prediction->pass_seconds = 0;
+    if (others == 0)
+        return run_engine(prediction, question, diag);
+    struct report pass; /* first: it is made in a copy of this process, in which no engine may have run */
+    enum prediction_status status = passes_report(prediction, question, &pass, diag);
+    if (status != PREDICTION_DONE)
+        return status;
+    status = run_engine(prediction, question, diag);
+    if (status == PREDICTION_DONE) {
+        prediction->pass_seconds = pass.seconds;
+        report_add_passes(&prediction->report, &pass, others);
+    }
+    report_fini(&pass);
+    return status;
+}
+
+double prediction_drawn_seconds(const struct prediction *prediction)
+{
+    return prediction->pass_seconds > 0 ? prediction->timeline.phase_end[PHASE_COUNT - 1] : prediction->report.seconds;
+}
+
 /* The level that an override is about, its size apart, which is about how many GPUs there are; NULL: none. */
 static const struct level *level_of_override(const struct topology *topology, const char *text)
 {
@@ -412,11 +530,33 @@ void prediction_note_idle(const struct prediction *prediction, const struct ques
     idle_overrides_note(prediction, question, notes);
 }
 
+/* Those of a layer are not the predicted ones: collectives are written out, for all ranks of the layout. */
+static void take_run_programs(struct prediction *prediction)
+{
+    const struct schedule *schedule = &prediction->schedule;
+    if (schedule->experiment->step.scope == SCOPE_ATTENTION)
+        return;
+    schedule_free_first(prediction->programs, prediction->n_programs);
+    prediction->programs = rank_programs_build(schedule);
+    prediction->n_programs = rank_programs_count(schedule);
+}
+
+/* Ranks are counted through; a group's are `ranks` of them. Pairs are told of one group. */
+static void name_groups(struct report *report, uint32_t ranks)
+{
+    for (uint32_t i = 0; i < report->n_ranks; i++) {
+        report->ranks[i].rank = i % ranks;
+        report->ranks[i].group = i / ranks;
+    }
+    report->visible_pairs /= report->n_ranks / ranks;
+}
+
 enum prediction_status prediction_take_run(struct prediction *prediction, struct timeline *timeline,
                                            const struct measured_times *times, double device_bytes,
                                            struct diagnostics *diag)
 {
-    uint32_t ranks = prediction->schedule.ranks;
+    take_run_programs(prediction);
+    const uint32_t ranks = prediction->n_programs;
     prediction->placement = (struct placement){.cp = ranks, .groups = 1, .stride = {0, 1, 0}, .tp = 1};
     prediction->timeline = *timeline;
     prediction->made |= MADE_TIMELINE;
@@ -438,6 +578,7 @@ enum prediction_status prediction_take_run(struct prediction *prediction, struct
     if (!report_init(&prediction->report, &input, diag))
         return PREDICTION_FAILED;
     prediction->made |= MADE_REPORT;
+    name_groups(&prediction->report, prediction->schedule.ranks);
     return PREDICTION_DONE;
 }
 

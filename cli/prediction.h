@@ -34,11 +34,12 @@ struct prediction {
     struct plan_memo *memo;
     struct cost cost;
     struct tile_memo *tiles; /* of `cost`, unless the question has a cache */
-    struct plan plan;        /* of all ranks, unless they are many; its simulation is gone */
+    struct plan plan;        /* of all ranks, unless their ways are many; its simulation is gone */
     struct folding folding;
     struct execution *execution;
     struct timeline timeline;
-    struct report report;
+    struct report report;                /* of the whole step; all else is of its last micro-batch */
+    double pass_seconds;                 /* of one of several micro-batches, but for the last; 0: there is one */
     const struct engine_ops *engine;     /* NULL for a measured run */
     const struct measured_run *measured; /* NULL for a prediction; else topology, device and cost are empty but for the
                                             device's name (cli/measured.h) */
@@ -68,6 +69,10 @@ bool prediction_make_costs(struct prediction *prediction, const struct question 
 /* Runs a prepared prediction and fills its timeline and report. */
 enum prediction_status prediction_run(struct prediction *prediction, const struct question *question,
                                       struct diagnostics *diag);
+/* Of a prepared prediction of several micro-batches: runs one of those before the last, which only adds to the
+ * gradients, with costs made anew from the prediction's device and topology. Fills `report`. */
+enum prediction_status prediction_run_pass(const struct prediction *prediction, const struct question *question,
+                                           struct report *report, struct diagnostics *diag);
 /* Of a prediction that has run: adds a line for each override of a level, link or GPU that is not used. (The same key
  * in a file is no mistake: a topology serves many experiments.) */
 void prediction_note_idle(const struct prediction *prediction, const struct question *question,
@@ -79,6 +84,9 @@ enum prediction_status prediction_take_run(struct prediction *prediction, struct
                                            struct diagnostics *diag);
 /* What a report of the prediction is made from; also for what is no part of it (models/result/steps.h). */
 struct report_input prediction_report_input(const struct prediction *prediction);
+
+/* Of the step that its timeline is of: the last micro-batch of several. */
+double prediction_drawn_seconds(const struct prediction *prediction);
 
 /* Ranks that were simulated: fewer than there are where some stand for others. */
 uint32_t prediction_simulated_ranks(const struct prediction *prediction);

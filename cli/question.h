@@ -19,6 +19,7 @@ struct question {
     struct diagnostics *lenient;                   /* see schedule_init; NULL: strict */
     bool spares_interval;                          /* the step's time alone is wanted, not how far it may be off */
     bool spares_busy;                              /* when links are busy is not wanted (models/result/report.h) */
+    uint32_t layers;                               /* so many in place of the model's; 0: the model's */
     struct input_cache *cache;                     /* of files that were read (cli/input_cache.h); NULL: all are read */
     void (*progress)(void *context, double share); /* of the simulation; NULL: not called */
     void (*phase)(void *context, const char *what); /* begins, where there are so many ranks that each takes a while */

@@ -10,9 +10,11 @@
 #include "cli/json_set.h"
 #include "cli/json_writer.h"
 #include "cli/measured.h"
+#include "cli/step_table.h"
 #include "cli/writers.h"
 #include "models/base/memory.h"
 #include "models/input/units.h"
+#include "models/result/step_figures.h"
 
 /* Visitor of topology_each_value and experiment_each_value: {"section": {"key": value}}; counts as numbers, all else as
  * an INI file would have it. */
@@ -49,8 +51,60 @@ static json_t *experiment_to_json(const struct prediction *prediction)
     return json;
 }
 
-static json_t *step_to_json(const struct report *report, bool measured)
+static bool has_layers(const struct prediction *prediction)
 {
+    return prediction->experiment.step.scope != SCOPE_ATTENTION;
+}
+
+/* What a step of whole layers has beside. */
+static void set_figures(json_t *json, const struct prediction *prediction)
+{
+    const struct report *report = &prediction->report;
+    const struct step_figures figures =
+        step_figures_of(&prediction->experiment, report, prediction->device.peak_flops_per_s);
+    json_t *exposed = json_object(), *compute = json_object();
+    json_set_count(json, "parameters", figures.parameters);
+    json_set_real(json, "tokens", figures.tokens);
+    json_set_real(json, "tokens_per_second_per_gpu", figures.tokens_per_s_per_gpu);
+    json_set_real(json, "model_tflops_per_gpu", figures.model_flops_per_gpu_s / 1e12);
+    if (figures.mfu > 0) {
+        json_set_real(json, "mfu", figures.mfu);
+        json_set_real(json, "hfu", figures.hfu);
+    }
+    if (figures.mfu_palm > 0)
+        json_set_real(json, "mfu_palm", figures.mfu_palm);
+    for (int kind = 0; kind < WAIT_KINDS; kind++)
+        json_set_real(exposed, wait_kind_key((enum wait_kind)kind), report->exposed_by_kind[kind]);
+    json_object_set_new(json, "exposed_by_kind", exposed);
+    for (int part = 0; part < COMPUTE_PARTS; part++)
+        json_set_real(compute, compute_part_name((enum compute_part)part), report->compute_by_part[part]);
+    json_set_real(compute, "recomputed", report->recomputed_seconds);
+    json_object_set_new(json, "compute_by_part", compute);
+    if (prediction->pass_seconds > 0)
+        json_set_real(json, "accumulating_pass_seconds", prediction->pass_seconds);
+}
+
+/* Of the rank whose peak is highest. */
+static json_t *memory_to_json(const struct prediction *prediction)
+{
+    const struct report *report = &prediction->report;
+    const struct rank_report *rank = &report->ranks[report->peak_rank];
+    json_t *json = json_object();
+    char moment[128];
+    step_peak_describe(prediction, report->peak_rank, moment, sizeof moment);
+    json_set_count(json, "peak_bytes", rank->peak_bytes);
+    for (int role = 0; role < ROLE_COUNT; role++)
+        json_set_count(json, buffer_role_name((enum buffer_role)role), rank->peak_by_role[role]);
+    json_set_real(json, "reserve", report->reserve_bytes);
+    json_set_real(json, "spare_bytes", report->device_bytes - (double)rank->peak_bytes - report->reserve_bytes);
+    json_set_real(json, "at_seconds", rank->peak_at_seconds);
+    json_set_text(json, "at", moment);
+    return json;
+}
+
+static json_t *step_to_json(const struct prediction *prediction, bool measured)
+{
+    const struct report *report = &prediction->report;
     json_t *json = json_object();
     json_set_real(json, "seconds", report->seconds);
     if (measured || report->seconds_high > report->seconds_low) {
@@ -77,26 +131,41 @@ static json_t *step_to_json(const struct report *report, bool measured)
     json_set_count(json, "peak_rank", report->peak_rank);
     json_set_real(json, "device_bytes", report->device_bytes);
     json_set_flag(json, "fits", report->fits);
+    if (has_layers(prediction))
+        set_figures(json, prediction);
     return json;
 }
 
-static void write_traffic(struct json_writer *writer, const char *key, const uint64_t by_kind[TRAFFIC_COUNT])
+static void write_traffic(struct json_writer *writer, const char *key, const uint64_t by_kind[TRAFFIC_COUNT], bool all)
 {
     json_writer_object(writer, key);
-    for (int kind = 0; kind < TRAFFIC_ATTENTION_COUNT; kind++)
+    for (int kind = 0; kind < (all ? TRAFFIC_COUNT : TRAFFIC_ATTENTION_COUNT); kind++)
         json_writer_count(writer, traffic_name((enum traffic)kind), by_kind[kind]);
     json_writer_end_object(writer);
 }
 
-static void write_roles(struct json_writer *writer, const char *key, const uint64_t by_role[ROLE_COUNT])
+static void write_roles(struct json_writer *writer, const char *key, const uint64_t by_role[ROLE_COUNT], bool all)
 {
     json_writer_object(writer, key);
-    for (int role = 0; role < ROLE_ATTENTION_COUNT; role++)
+    for (int role = 0; role < (all ? ROLE_COUNT : ROLE_ATTENTION_COUNT); role++)
         json_writer_count(writer, buffer_role_name((enum buffer_role)role), by_role[role]);
     json_writer_end_object(writer);
 }
 
-static void write_rank(struct json_writer *writer, const struct rank_report *rank)
+static void write_parts(struct json_writer *writer, const struct rank_report *rank)
+{
+    json_writer_object(writer, "exposed_by_kind");
+    for (int kind = 0; kind < WAIT_KINDS; kind++)
+        json_writer_real(writer, wait_kind_key((enum wait_kind)kind), rank->exposed_by_kind[kind]);
+    json_writer_end_object(writer);
+    json_writer_object(writer, "compute_by_part");
+    for (int part = 0; part < COMPUTE_PARTS; part++)
+        json_writer_real(writer, compute_part_name((enum compute_part)part), rank->compute_by_part[part]);
+    json_writer_real(writer, "recomputed", rank->recomputed_seconds);
+    json_writer_end_object(writer);
+}
+
+static void write_rank(struct json_writer *writer, const struct rank_report *rank, bool layers)
 {
     json_writer_object(writer, NULL);
     json_writer_count(writer, "rank", rank->rank);
@@ -108,6 +177,8 @@ static void write_rank(struct json_writer *writer, const struct rank_report *ran
     json_writer_real(writer, "overlapped_seconds", rank->overlapped_seconds);
     json_writer_real(writer, "exposed_seconds", rank->exposed_seconds);
     json_writer_real(writer, "idle_seconds", rank->idle_seconds);
+    if (layers)
+        write_parts(writer, rank);
     json_writer_count(writer, "bytes_sent", rank->bytes_sent);
     json_writer_count(writer, "bytes_received", rank->bytes_received);
     json_writer_count(writer, "messages_sent", rank->messages_sent);
@@ -115,13 +186,13 @@ static void write_rank(struct json_writer *writer, const struct rank_report *ran
     json_writer_count(writer, "visible_pairs", rank->visible_pairs);
     json_writer_real(writer, "flops", rank->flops);
     json_writer_count(writer, "peak_bytes", rank->peak_bytes);
-    write_roles(writer, "peak_bytes_by_role", rank->peak_by_role);
+    write_roles(writer, "peak_bytes_by_role", rank->peak_by_role, layers);
     json_writer_real(writer, "peak_at_seconds", rank->peak_at_seconds);
     json_writer_count(writer, "resident_bytes", rank->resident_bytes);
-    write_traffic(writer, "sent_bytes_by_kind", rank->sent_bytes_by_kind);
-    write_traffic(writer, "received_bytes_by_kind", rank->received_bytes_by_kind);
-    write_traffic(writer, "sent_elements_by_kind", rank->sent_elements_by_kind);
-    write_traffic(writer, "received_elements_by_kind", rank->received_elements_by_kind);
+    write_traffic(writer, "sent_bytes_by_kind", rank->sent_bytes_by_kind, layers);
+    write_traffic(writer, "received_bytes_by_kind", rank->received_bytes_by_kind, layers);
+    write_traffic(writer, "sent_elements_by_kind", rank->sent_elements_by_kind, layers);
+    write_traffic(writer, "received_elements_by_kind", rank->received_elements_by_kind, layers);
     json_writer_count(writer, "q_elements", rank->q_elements);
     json_writer_count(writer, "q_bytes", rank->q_bytes);
     json_writer_count(writer, "kv_elements", rank->kv_elements);
@@ -202,11 +273,13 @@ static json_t *hot_links_to_json(const struct prediction *prediction)
 }
 
 /* Many: written one by one, and no further than the stream takes them. */
-static void write_ranks(struct json_writer *writer, const struct report *report)
+static void write_ranks(struct json_writer *writer, const struct prediction *prediction)
 {
+    const struct report *report = &prediction->report;
+    bool layers = has_layers(prediction);
     json_writer_array(writer, "ranks");
     for (uint32_t i = 0; i < report->n_ranks && !ferror(writer->stream); i++)
-        write_rank(writer, &report->ranks[i]);
+        write_rank(writer, &report->ranks[i], layers);
     json_writer_end_array(writer);
 }
 
@@ -222,8 +295,10 @@ void run_json_write_in(struct json_writer *writer, const char *key, const struct
     json_writer_tree(writer, "engine", engine_to_json(prediction));
     json_writer_tree(writer, "topology", measured ? measured_topology_to_json(measured) : topology_to_json(prediction));
     json_writer_tree(writer, "experiment", experiment_to_json(prediction));
-    json_writer_tree(writer, "step", step_to_json(&prediction->report, measured));
-    write_ranks(writer, &prediction->report);
+    json_writer_tree(writer, "step", step_to_json(prediction, measured));
+    if (has_layers(prediction))
+        json_writer_tree(writer, "memory", memory_to_json(prediction));
+    write_ranks(writer, prediction);
     json_writer_tree(writer, "links", links_to_json(&prediction->report));
     if (measured)
         measured_run_write_json(measured, writer);
@@ -255,7 +330,9 @@ json_t *run_to_json_summary(const struct prediction *prediction, bool common)
         const json_int_t cp = prediction->placement.cp;
         json_object_set_new(json, "experiment", json_pack("{s:{s:I}}", "parallel", "cp", cp));
     }
-    json_object_set_new(json, "step", step_to_json(report, false));
+    json_object_set_new(json, "step", step_to_json(prediction, false));
+    if (has_layers(prediction))
+        json_object_set_new(json, "memory", memory_to_json(prediction));
     json_object_set_new(json, "links", links_to_json(report));
     return json;
 }

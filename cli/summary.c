@@ -82,7 +82,10 @@ void summary_experiment(const struct experiment *experiment, char *text, size_t 
     snprintf(text, size, "%s %s, %s", experiment->model.name, dtype_name(experiment->dtype), tokens);
     if (experiment->batch > 1)
         append(text, size, " x %" PRIu32, experiment->batch);
-    append(text, size, ", %s, %s, ", mask, experiment->train ? "train" : "forward");
+    if (experiment->step.scope != SCOPE_ATTENTION && experiment->step.micro_batches > 1)
+        append(text, size, " x %" PRIu32 " passes", experiment->step.micro_batches);
+    static const char *const scopes[] = {[SCOPE_ATTENTION] = "", [SCOPE_LAYER] = "layer ", [SCOPE_MODEL] = "model "};
+    append(text, size, ", %s, %s%s, ", mask, scopes[experiment->step.scope], experiment->train ? "train" : "forward");
     if (experiment->degree[PARALLEL_TP] > 1)
         append(text, size, "tp %" PRIu32 " ", experiment->degree[PARALLEL_TP]);
     append(text, size, "cp %" PRIu32, experiment->degree[PARALLEL_CP]);

@@ -102,6 +102,41 @@ static bool check_repeatable(const char *path, struct diagnostics *diag)
     return diagnostics_at(diag, path, 0, "a pipe, which only one point of the sweep could read, expected a file");
 }
 
+/* Whether the first point is of whole layers, as far as it can be read, or the scope is swept. */
+static bool has_layers(const struct sweep *sweep, const struct question *base)
+{
+    struct question first = *base;
+    const char **overrides = memory_zeroed(base->n_overrides + sweep->n_keys, sizeof *overrides);
+    char **own = memory_zeroed(sweep->n_keys, sizeof *own);
+    bool layers = false;
+    for (size_t i = 0; i < base->n_overrides; i++)
+        overrides[i] = base->overrides[i];
+    for (size_t i = 0; i < sweep->n_keys; i++) {
+        layers |= strcmp(sweep->keys[i].name, "workload.scope") == 0;
+        own[i] = memory_format("%s=%s", sweep->keys[i].name, sweep->keys[i].values[0]);
+        overrides[base->n_overrides + i] = own[i];
+    }
+    first.overrides = overrides;
+    first.n_overrides += sweep->n_keys;
+    struct diagnostics unsaid; /* the point itself says it */
+    diagnostics_init(&unsaid);
+    struct question_overrides mine = question_overrides(&first, &experiment_file);
+    struct experiment experiment;
+    char *path = layers ? NULL : question_file("experiments", base->experiment_path, &unsaid);
+    if (path && experiment_read(&experiment, path, mine.items, mine.count, &unsaid)) {
+        layers = experiment.step.scope != SCOPE_ATTENTION;
+        experiment_fini(&experiment);
+    }
+    diagnostics_fini(&unsaid);
+    free(path);
+    free(mine.items);
+    for (size_t i = 0; i < sweep->n_keys; i++)
+        free(own[i]);
+    free(own);
+    free(overrides);
+    return layers;
+}
+
 bool sweep_init(struct sweep *sweep, const char *const *texts, size_t n_texts, const struct question *base,
                 struct diagnostics *diag)
 {
@@ -117,7 +152,9 @@ bool sweep_init(struct sweep *sweep, const char *const *texts, size_t n_texts, c
         fine = diagnostics_add(diag, "the sweep has more than %d points", SWEEP_POINTS_MAX);
     fine &= check_repeatable(base->topology_path, diag);
     fine &= check_repeatable(base->experiment_path, diag);
-    return check_unique(sweep, base, diag) && fine;
+    fine &= check_unique(sweep, base, diag);
+    sweep->layers = fine && has_layers(sweep, base);
+    return fine;
 }
 
 void sweep_fini(struct sweep *sweep)

@@ -26,6 +26,7 @@ struct sweep {
     size_t n_keys;
     size_t n_points;
     const char *const *texts; /* as typed */
+    bool layers;              /* points are, or may be, of whole layers (workload.scope): tables say more of them */
 };
 
 #define SWEEP_POINTS_MAX 1000000

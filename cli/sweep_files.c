@@ -93,7 +93,7 @@ static bool begin_csv(struct sweep_files *files, const struct sweep *sweep, stru
     const char **names = memory_zeroed(sweep->n_keys, sizeof *names);
     for (size_t i = 0; i < sweep->n_keys; i++)
         names[i] = sweep->keys[i].name;
-    csv_write_sweep_head(names, sweep->n_keys, files->csv);
+    csv_write_sweep_head(names, sweep->n_keys, sweep->layers, files->csv);
     free(names);
     return true;
 }

@@ -31,6 +31,12 @@ double sweep_number(const json_t *object, const char *key)
     return json_number_value(json_object_get(object, key));
 }
 
+double sweep_memory_bytes(const json_t *point)
+{
+    return sweep_number(sweep_step(point), "peak_bytes") +
+           sweep_number(json_object_get(sweep_run_of(point), "memory"), "reserve");
+}
+
 bool sweep_is_question(const char *key)
 {
     return strncmp(key, "model.", 6) == 0 || strncmp(key, "workload.", 9) == 0;

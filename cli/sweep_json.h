@@ -22,6 +22,9 @@ bool sweep_is_complete(const json_t *sweep);
 /* A number of an object; 0 when it is not there. */
 double sweep_number(const json_t *object, const char *key);
 
+/* What a device must have for a point that ran: the high-water mark, and of layers what is reserved beside it. */
+double sweep_memory_bytes(const json_t *point);
+
 /* Whether another value of `key` asks another question. */
 bool sweep_is_question(const char *key);
 

@@ -107,7 +107,7 @@ static void end_answer(struct draft *draft, const struct sweep_point_wish *wish,
 {
     end_part(draft, SWEEP_POINT);
     if (wish->row)
-        csv_write_sweep_point(kept, draft->body);
+        csv_write_sweep_point(kept, wish->layers, draft->body);
     end_part(draft, SWEEP_ROW);
     if (wish->kept)
         json_dumpf(kept, draft->body, JSON_COMPACT | PRECISION);

@@ -16,6 +16,7 @@ struct sweep_point_wish {
     bool summary; /* the run of a point in the file is a summary: its step, links and number of ranks */
     bool row;     /* for the CSV */
     bool kept;    /* for tables */
+    bool layers;  /* rows have the columns of whole layers */
     bool common;  /* for plots, which say what all points have in common: also topology and experiment */
 };
 

@@ -362,6 +362,7 @@ static void run_init(struct run *run, const struct sweep *sweep, const struct qu
                  .summary = settings->summary,
                  .row = settings->csv,
                  .kept = settings->kept,
+                 .layers = sweep->layers,
                  .common = settings->common},
         .head = sweep_head_text(sweep, base, settings->summary),
         .files = {.json_path = settings->json, .csv_path = settings->csv},

@@ -45,7 +45,7 @@ static size_t *find_baselines(const json_t *sweep)
 }
 
 struct columns {
-    bool speedup;
+    bool speedup, layers;
     struct unit seconds, memory;
 };
 
@@ -63,7 +63,8 @@ static struct columns choose_columns(const json_t *sweep)
     {
         const json_t *step = sweep_step(item);
         slowest = sweep_number(step, "seconds") > slowest ? sweep_number(step, "seconds") : slowest;
-        largest = sweep_number(step, "peak_bytes") > largest ? sweep_number(step, "peak_bytes") : largest;
+        columns.layers |= json_object_get(step, "tokens_per_second_per_gpu") != NULL;
+        largest = sweep_memory_bytes(item) > largest ? sweep_memory_bytes(item) : largest;
     }
     columns.seconds = fine_unit_of_seconds(slowest);
     columns.memory = unit_of_memory(largest);
@@ -83,6 +84,10 @@ static void add_headers(struct text_table *table, const json_t *keys, const stru
     text_table_column(table, false, "forward\n%s", columns->seconds.name);
     text_table_column(table, false, "backward\n%s", columns->seconds.name);
     text_table_column(table, false, "TFLOP/s\nper GPU");
+    if (columns->layers) {
+        text_table_column(table, false, "tokens/s\nper GPU");
+        text_table_column(table, false, "MFU\n%%");
+    }
     text_table_column(table, false, "exposed\n%%");
     text_table_column(table, false, "overlap\n%%");
     text_table_column(table, false, "imbalance");
@@ -130,6 +135,14 @@ static void add_point(struct text_table *table, const json_t *sweep, size_t inde
     text_table_number(table, sweep_number(step, "forward_seconds"), columns->seconds);
     text_table_number(table, sweep_number(step, "backward_seconds"), columns->seconds);
     text_table_cell(table, "%s", text_of_number(sweep_number(step, "tflops_per_rank")).text);
+    bool layers = json_object_get(step, "tokens_per_second_per_gpu") != NULL;
+    if (columns->layers && !layers) {
+        text_table_cell(table, "-");
+        text_table_cell(table, "-");
+    } else if (columns->layers) {
+        text_table_cell(table, "%s", text_of_number(sweep_number(step, "tokens_per_second_per_gpu")).text);
+        text_table_cell(table, "%.1f", 100 * sweep_number(step, "mfu"));
+    }
     text_table_cell(table, "%.1f", seconds > 0 ? 100 * sweep_number(step, "exposed_seconds") / seconds : 0);
     text_table_cell(table, "%.1f", 100 * sweep_number(step, "overlap_efficiency"));
     text_table_cell(table, "%.3f", sweep_number(step, "imbalance"));
@@ -139,7 +152,7 @@ static void add_point(struct text_table *table, const json_t *sweep, size_t inde
         text_table_cell(table, "%s", text_of_number(speedup).text);
         text_table_cell(table, "%.1f", 100 * speedup * cp_of(base) / cp_of(point));
     }
-    text_table_number(table, sweep_number(step, "peak_bytes"), columns->memory);
+    text_table_number(table, sweep_memory_bytes(point), columns->memory);
     text_table_cell(table, "%s", json_is_true(json_object_get(step, "fits")) ? "yes" : "NO");
 }
 

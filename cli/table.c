@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/measured.h"
+#include "cli/step_table.h"
 #include "cli/summary.h"
 #include "cli/text_table.h"
 #include "cli/writers.h"
@@ -18,7 +19,12 @@
 #define RANKS_FIRST 3 /* of more, so many from the front */
 #define RUNS_SHOWN 3  /* blocks of the accounting table */
 
-static void write_question(const struct prediction *p, FILE *stream)
+static bool has_layers(const struct prediction *p)
+{
+    return p->experiment.step.scope != SCOPE_ATTENTION;
+}
+
+static void write_attention(const struct prediction *p, FILE *stream)
 {
     const struct experiment *x = &p->experiment;
     char shape[96], mask[64], tokens[96];
@@ -28,6 +34,15 @@ static void write_question(const struct prediction *p, FILE *stream)
     summary_tokens(x, tokens, sizeof tokens);
     fprintf(stream, "workload  %s, batch %" PRIu32 ", %s, attention of one layer %s\n", tokens, x->batch, mask,
             x->train ? "forward and backward" : "forward");
+}
+
+static void write_question(const struct prediction *p, FILE *stream)
+{
+    const struct experiment *x = &p->experiment;
+    if (has_layers(p))
+        step_table_write_question(p, stream);
+    else
+        write_attention(p, stream);
     fprintf(stream, "schedule  %s, ", x->algorithm);
     if (p->schedule.sharding.joined > 1 && p->schedule.sharding.joined < p->schedule.ranks)
         fprintf(stream, "heads traded in groups of %" PRIu32 ", ", p->schedule.sharding.joined);
@@ -104,27 +119,42 @@ static void write_simulated(const struct prediction *p, FILE *stream)
         fputs("proved    no: too many operations; smaller schedules of the algorithm are, before they run\n", stream);
 }
 
-static void write_answer(const struct prediction *p, FILE *stream)
+static void write_speed(const struct prediction *p, FILE *stream)
 {
     const struct report *r = &p->report;
     double peak = p->device.peak_flops_per_s;
+    fprintf(stream, "speed     %s per %s", text_of_flop_rate(r->tflops_per_rank * 1e12).text,
+            p->measured ? "rank" : "GPU");
+    if (peak > 0)
+        fprintf(stream, ", %.1f%% of the device's 16-bit peak", percent(r->tflops_per_rank * 1e12, peak));
+    fputc('\n', stream);
+}
+
+static void write_answer(const struct prediction *p, FILE *stream)
+{
+    const struct report *r = &p->report;
     fprintf(stream, "step      %s", text_of_seconds(r->seconds).text);
     if (r->seconds_high > r->seconds_low)
         fprintf(stream, " (%s to %s)", text_of_seconds(r->seconds_low).text, text_of_seconds(r->seconds_high).text);
     if (p->experiment.train)
         fprintf(stream, ": forward %s, backward %s", text_of_seconds(r->forward_seconds).text,
                 text_of_seconds(r->backward_seconds).text);
-    fprintf(stream, "\nspeed     %s per %s", text_of_flop_rate(r->tflops_per_rank * 1e12).text,
-            p->measured ? "rank" : "GPU");
-    if (peak > 0)
-        fprintf(stream, ", %.1f%% of the device's 16-bit peak", percent(r->tflops_per_rank * 1e12, peak));
     fputc('\n', stream);
+    if (has_layers(p))
+        step_table_write_speed(p, stream);
+    else
+        write_speed(p, stream);
     if (p->measured)
         measured_write_overlap(p->measured, stream);
     else
         write_time(r, stream);
+    if (has_layers(p))
+        step_table_write_time(p, stream);
     fprintf(stream, "balance   the most computing rank computes %.3f times the mean\n", r->imbalance);
-    write_memory_answer(r, stream);
+    if (has_layers(p))
+        step_table_write_memory(p, stream);
+    else
+        write_memory_answer(r, stream);
     if (!p->measured)
         fprintf(stream, "bounds    compute %s, wire %s: %s\n", text_of_seconds(r->compute_bound_seconds).text,
                 text_of_seconds(r->wire_bound_seconds).text,
@@ -362,6 +392,12 @@ static void write_users(const struct report *report, const struct hot_link *link
         snprintf(text + used, size - used, " and %s more", text_of_count(link->ways - link->n_users).text);
 }
 
+/* What is not of the whole step is of its last pass. */
+static const char *of_last_pass(const struct prediction *prediction)
+{
+    return prediction->pass_seconds > 0 ? ", in the last micro-batch" : "";
+}
+
 static void write_hot_links(const struct prediction *prediction, FILE *stream)
 {
     const struct report *report = &prediction->report;
@@ -389,7 +425,7 @@ static void write_hot_links(const struct prediction *prediction, FILE *stream)
         text_table_cell(&table, "%.1f", 100 * link->utilization);
         text_table_cell(&table, "%s", users);
     }
-    fputs("\nHottest links, and the ranks that use them\n", stream);
+    fprintf(stream, "\nHottest links, and the ranks that use them%s\n", of_last_pass(prediction));
     text_table_print(&table, stream);
     text_table_fini(&table);
 }
@@ -442,7 +478,8 @@ static void write_steps(const struct prediction *prediction, FILE *stream)
     for (size_t i = 0; i < steps.count; i++)
         add_step(&table, &steps.rows[i], seconds);
     free(steps.rows);
-    fputs("\nSteps (exposed, idle: waited before the attention operation, and behind it)\n", stream);
+    fprintf(stream, "\nSteps (exposed, idle: waited before the attention operation, and behind it)%s\n",
+            of_last_pass(prediction));
     text_table_print(&table, stream);
     text_table_fini(&table);
 }
@@ -458,8 +495,13 @@ bool table_write(const struct prediction *prediction, bool details, FILE *stream
     if (prediction->measured)
         measured_write_timing(prediction->measured, shown, stream);
     write_ranks(report, shown, left_out, stream);
-    write_memory(report, shown, left_out, stream);
-    write_accounting(report, prediction->placement.cp, details, stream);
+    if (has_layers(prediction)) {
+        step_table_write_roles(prediction, shown, stream);
+        step_table_write_traffic(prediction, shown, stream);
+    } else {
+        write_memory(report, shown, left_out, stream);
+        write_accounting(report, prediction->placement.cp, details, stream);
+    }
     write_links(report, stream);
     write_hot_links(prediction, stream);
     if (details)

@@ -14,6 +14,7 @@
 
 #include "cli/writers.h"
 #include "models/base/memory.h"
+#include "models/schedule/layer_names.h"
 
 /* Threads of one stream: when each is free again. */
 struct threads {
@@ -44,6 +45,7 @@ struct trace {
     const struct schedule *schedule;
     const struct ensemble *whole;
     bool first;
+    uint32_t layer, n_layers; /* of the operations that are being written; LAYER_NONE: of none */
 };
 
 /* When an operation is shown to begin. */
@@ -128,7 +130,10 @@ static void append_lanes(char *text, size_t size, const struct schedule *schedul
 static void short_name(const struct trace *trace, uint32_t rank, const struct program *program, const struct op *op,
                        const struct rank_place *other_group, char *text, size_t size)
 {
-    snprintf(text, size, "%s", op_kind_name((enum op_kind)op->kind));
+    if (op_is_of_layer(op))
+        layer_op_name(program, op, text, size);
+    else
+        snprintf(text, size, "%s", op_kind_name((enum op_kind)op->kind));
     if (op_is_message(op)) {
         append(text, size, " %s %s %" PRIu32, carried(program, op), op->kind == OP_SEND ? "to" : "from",
                other_group ? other_group->rank : op->peer);
@@ -141,7 +146,17 @@ static void short_name(const struct trace *trace, uint32_t rank, const struct pr
     } else if (op_is_layout(op)) {
         append(text, size, " %s", tensor_name((enum tensor)program->buffers[*program_writes(program, op)].tensor));
     }
-    append_lanes(text, size, trace->schedule, op->lanes);
+    if (!op_is_of_layer(op))
+        append_lanes(text, size, trace->schedule, op->lanes);
+    if (trace->layer != LAYER_NONE)
+        append(text, size, " L%" PRIu32, trace->layer);
+}
+
+/* The shape of a product. */
+static void write_work(FILE *stream, const struct layer_work *work)
+{
+    fprintf(stream, ",\"rows\":%" PRIu64 ",\"columns\":%" PRIu64 ",\"depth\":%" PRIu64 ",\"dtype\":\"%s\"", work->rows,
+            work->columns, work->depth, dtype_name((enum dtype)work->dtype));
 }
 
 static void write_op(struct trace *trace, uint32_t place, size_t thread, uint32_t index, struct moment moment)
@@ -170,6 +185,8 @@ static void write_op(struct trace *trace, uint32_t place, size_t thread, uint32_
                 peer.rank, op->bytes, traffic_name((enum traffic)op->traffic), moment.move * 1e6);
     else if (op_is_attention(op))
         fprintf(trace->stream, ",\"pairs\":%" PRIu64, op->pairs);
+    else if (op->kind == OP_PRODUCT)
+        write_work(trace->stream, program_work(program, op));
     if (op->collective)
         fprintf(trace->stream, ",\"collective\":\"%s\"",
                 collective_call_name((enum collective_call)program->collectives[op->collective - 1].call));
@@ -189,8 +206,12 @@ static void write_rank(struct trace *trace, uint32_t place, const struct moment 
         snprintf(name, sizeof name, "rank %" PRIu32, self->rank);
     write_name(trace, "process_name", place, 0, name);
     struct threads threads[STREAM_COUNT] = {0};
+    trace->layer = LAYER_NONE;
+    trace->n_layers = layers_of_program(program);
     for (uint32_t i = 0; i < program->n_ops; i++) {
         uint8_t stream = program->ops[i].stream;
+        if (op_is_of_layer(&program->ops[i]))
+            trace->layer = layer_of_op(program, i, trace->n_layers);
         size_t thread = take_thread(&threads[stream], shown_begin(&program->ops[i], moments[i]), moments[i].end);
         write_op(trace, place, first_thread[stream] + thread, i, moments[i]);
     }
@@ -208,7 +229,8 @@ static void write_rank(struct trace *trace, uint32_t place, const struct moment 
 
 bool trace_write(const struct prediction *prediction, FILE *stream)
 {
-    struct trace trace = {stream, &prediction->schedule, &prediction->whole, true};
+    struct trace trace = {
+        .stream = stream, .schedule = &prediction->schedule, .whole = &prediction->whole, .first = true};
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", stream);
     for (uint32_t place = 0; place < prediction->report.n_ranks; place++)
         write_rank(&trace, place, prediction->timeline.moments[prediction_instance(prediction, place)]);

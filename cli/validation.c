@@ -52,6 +52,7 @@ static void work_on_row(void *context, size_t task, FILE *stream)
     json_set_real(answer, "low", prediction.low);
     json_set_real(answer, "high", prediction.high);
     json_set_real(answer, "work", prediction.work);
+    json_set_real(answer, "bytes", prediction.bytes);
     json_object_set_new(answer, "errors", lines_to_json(&errors));
     json_object_set_new(answer, "notes", lines_to_json(&notes));
     json_dumpf(answer, stream, JSON_REAL_PRECISION(17));
@@ -162,7 +163,8 @@ static enum prediction_status take_row(struct validated_row *result, const struc
         result->prediction = (struct row_prediction){.seconds = number_of(answer, "seconds"),
                                                      .low = number_of(answer, "low"),
                                                      .high = number_of(answer, "high"),
-                                                     .work = number_of(answer, "work")};
+                                                     .work = number_of(answer, "work"),
+                                                     .bytes = number_of(answer, "bytes")};
         validated_row_judge(result, row);
     }
     json_decref(answer);
@@ -258,13 +260,20 @@ void validation_fini(struct validation *validation)
 enum bound_verdict validation_bound(const struct validation_summary *summary, const struct bounds *bounds,
                                     enum bound bound)
 {
-    double limit = bound == BOUND_MEDIAN ? bounds->median : bound == BOUND_P90 ? bounds->p90 : bounds->order;
-    if (isnan(limit) || summary->n_rows == 0 || summary->n_left > 0 || (bound == BOUND_ORDER && summary->pairs == 0))
+    const struct {
+        double limit;
+        size_t judged; /* rows or pairs */
+        bool kept;
+    } verdicts[BOUNDS] = {
+        [BOUND_MEDIAN] = {bounds->median, summary->n_rows, summary->median <= bounds->median},
+        [BOUND_P90] = {bounds->p90, summary->n_rows, summary->p90 <= bounds->p90},
+        [BOUND_ORDER] = {bounds->order, summary->pairs,
+                         (double)summary->pairs_right >= bounds->order * (double)summary->pairs},
+        [BOUND_MEMORY] = {bounds->memory, summary->n_memory, summary->memory_median <= bounds->memory},
+    };
+    if (isnan(verdicts[bound].limit) || verdicts[bound].judged == 0 || summary->n_left > 0)
         return BOUND_NONE;
-    bool kept = bound == BOUND_MEDIAN ? summary->median <= limit
-                : bound == BOUND_P90  ? summary->p90 <= limit
-                                      : (double)summary->pairs_right >= limit * (double)summary->pairs;
-    return kept ? BOUND_KEPT : BOUND_BROKEN;
+    return verdicts[bound].kept ? BOUND_KEPT : BOUND_BROKEN;
 }
 
 /* `whose`: "set 'x'" or "all attention". */
@@ -281,6 +290,9 @@ static bool check_bounds(const char *whose, const struct validation_summary *sum
     if (validation_bound(summary, bounds, BOUND_ORDER) == BOUND_BROKEN)
         fine = diagnostics_add(diag, "%s: %zu of %zu pairs in the right order, fewer than its bound of %.4g %%", whose,
                                summary->pairs_right, summary->pairs, 100 * bounds->order);
+    if (validation_bound(summary, bounds, BOUND_MEMORY) == BOUND_BROKEN)
+        fine = diagnostics_add(diag, "%s: a median error of memory of %.1f %%, worse than its bound of %.4g %%", whose,
+                               100 * summary->memory_median, 100 * bounds->memory);
     return fine;
 }
 
@@ -295,6 +307,7 @@ bool validation_check_bounds(const struct validation *validation, struct diagnos
         free(whose);
     }
     fine &= check_bounds("all attention", &validation->attention, &validation->sets.bounds.attention, diag);
+    fine &= check_bounds("all steps", &validation->steps, &validation->sets.bounds.steps, diag);
     return check_bounds("all transfers", &validation->links, &validation->sets.bounds.links, diag) && fine;
 }
 

@@ -2,8 +2,9 @@
  *
  * Rows run in processes of their own, as the points of a sweep do. Errors are of the time that a row stands for,
  * whatever its metric: predicted / measured - 1, above 0 where the prediction is too slow; so those of seconds and of
- * rates can be put together. The interval of a prediction is that of its constants (sim/interval.h); a measurement is
- * inside when some value within its own uncertainty is.
+ * rates can be put together. Those of memory, predicted / measured - 1 too, are summed up apart. The interval of a
+ * prediction is that of its constants (sim/interval.h); a measurement is inside when some value within its own
+ * uncertainty is.
  */
 #ifndef CPSIM_CLI_VALIDATION_H
 #define CPSIM_CLI_VALIDATION_H
@@ -21,7 +22,7 @@ struct validated_row {
     bool left; /* nobody has got to it: the run was stopped */
     struct row_prediction prediction;
     double predicted, low, high; /* in the metric's unit; the interval 0 where there is none */
-    double measured_seconds;     /* what the measured value stands for */
+    double measured_seconds;     /* what the measured value stands for; of memory 0 */
     double error;
     bool has_interval, inside;
 };
@@ -30,14 +31,16 @@ struct validated_row {
 #define ORDER_DIFFERENCE 0.05
 
 struct validation_summary {
-    size_t n_rows;                /* that have a prediction; 0: all but the pairs is 0 */
+    size_t n_rows;                /* of time, that have a prediction; 0: all but the pairs and memory is 0 */
     double median, p90;           /* of the absolute error */
     double worst;                 /* the error of largest size, with its sign */
     size_t worst_row;             /* index among the rows of the set; of several sets: not set */
     double bias;                  /* median of the errors with their signs */
     size_t pairs, pairs_right;    /* of rows in one group that differ in measurement; in the right order of those */
     size_t with_interval, inside; /* rows */
-    size_t n_left;                /* rows that nobody has got to: then there are no bounds for the others */
+    size_t n_memory;              /* rows of memory; 0: the two below are 0 */
+    double memory_median, memory_worst;
+    size_t n_left; /* rows that nobody has got to: then there are no bounds for the others */
 };
 
 struct validation {
@@ -47,7 +50,7 @@ struct validation {
     struct validated_row **rows;          /* [set][row] */
     struct validation_summary *summaries; /* [set] */
     /* All rows of a kind, and all; without those of doubtful sets. */
-    struct validation_summary attention, links, all;
+    struct validation_summary attention, links, steps, all;
     size_t n_failed, n_left; /* rows */
     int signal;              /* SIGINT, SIGTERM or SIGHUP when one of them ended the run */
 };
@@ -69,7 +72,7 @@ enum validation_status validation_run(struct validation *validation, uint32_t jo
 void validation_fini(struct validation *validation);
 
 /* What a summary may be worse in than was recorded. */
-enum bound { BOUND_MEDIAN, BOUND_P90, BOUND_ORDER, BOUNDS };
+enum bound { BOUND_MEDIAN, BOUND_P90, BOUND_ORDER, BOUND_MEMORY, BOUNDS };
 enum bound_verdict { BOUND_NONE, BOUND_KEPT, BOUND_BROKEN };
 enum bound_verdict validation_bound(const struct validation_summary *summary, const struct bounds *bounds,
                                     enum bound bound);

@@ -27,8 +27,9 @@ static void write_row(const struct validation_set *set, const struct validation_
     write_number(result->predicted, result->done, stream);
     write_number(result->low, result->has_interval, stream);
     write_number(result->high, result->has_interval, stream);
-    write_number(result->measured_seconds, result->done, stream);
-    write_number(result->prediction.seconds, result->done, stream);
+    bool timed = result->done && !metric_is_memory(row->metric);
+    write_number(result->measured_seconds, timed, stream);
+    write_number(result->prediction.seconds, timed, stream);
     write_number(result->error, result->done, stream);
     fprintf(stream, ",%s\n", !result->has_interval ? "" : result->inside ? "yes" : "no");
     free(label);

@@ -28,6 +28,13 @@ static json_t *summary_to_json(const struct validation_summary *summary)
     json_set_count(json, "n_with_interval", summary->with_interval);
     json_set_count(json, "n_inside", summary->inside);
     set_known(json, "coverage", summary->with_interval, (double)summary->inside / (double)summary->with_interval);
+    if (summary->n_memory) {
+        json_t *memory = json_object();
+        json_set_count(memory, "n_rows", summary->n_memory);
+        json_set_real(memory, "median_error", summary->memory_median);
+        json_set_real(memory, "worst_error", summary->memory_worst);
+        json_object_set_new(json, "memory", memory);
+    }
     return json;
 }
 
@@ -60,8 +67,9 @@ static json_t *row_to_json(const struct validation *validation, size_t set_index
     set_known(json, "predicted", result->done, result->predicted);
     set_known(json, "predicted_low", result->has_interval, result->low);
     set_known(json, "predicted_high", result->has_interval, result->high);
-    set_known(json, "measured_seconds", result->done, result->measured_seconds);
-    set_known(json, "predicted_seconds", result->done, result->prediction.seconds);
+    bool timed = result->done && !metric_is_memory(row->metric);
+    set_known(json, "measured_seconds", timed, result->measured_seconds);
+    set_known(json, "predicted_seconds", timed, result->prediction.seconds);
     set_known(json, "error", result->done, result->error);
     json_object_set_new(json, "inside", result->has_interval ? json_boolean(result->inside) : json_null());
     if (command)
@@ -78,7 +86,8 @@ static json_t *bounds_to_json(const struct validation_summary *summary, const st
         double limit;
     } bounds[BOUNDS] = {[BOUND_MEDIAN] = {"median_error", limits->median},
                         [BOUND_P90] = {"p90_error", limits->p90},
-                        [BOUND_ORDER] = {"order", limits->order}};
+                        [BOUND_ORDER] = {"order", limits->order},
+                        [BOUND_MEMORY] = {"memory_error", limits->memory}};
     json_t *json = json_object();
     for (int bound = 0; bound < BOUNDS; bound++) {
         if (isnan(bounds[bound].limit))
@@ -110,7 +119,7 @@ static json_t *set_to_json(const struct validation *validation, size_t index)
     json_set_text(json, "name", set->name);
     json_set_text(json, "title", validation_title(set));
     json_set_text(json, "source", set->published.source);
-    json_set_text(json, "kind", validation_set_is_links(set) ? "links" : "attention");
+    json_set_text(json, "kind", published_kind_name(set->published.kind));
     json_set_text(json, "topology", set->topology);
     if (validation_set_is_doubtful(set))
         json_set_text(json, "doubtful", set->published.doubtful);
@@ -138,6 +147,8 @@ json_t *validation_to_json(const struct validation *validation)
         json_array_append_new(sets, set_to_json(validation, i));
     json_object_set_new(json, "sets", sets);
     json_object_set_new(json, "attention", overall_to_json(&validation->attention, &validation->sets.bounds.attention));
+    if (validation->steps.n_rows || validation->steps.n_memory || validation->steps.n_left)
+        json_object_set_new(json, "steps", overall_to_json(&validation->steps, &validation->sets.bounds.steps));
     json_object_set_new(json, "links", overall_to_json(&validation->links, &validation->sets.bounds.links));
     json_object_set_new(json, "all", summary_to_json(&validation->all));
     if (validation->n_left)

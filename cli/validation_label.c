@@ -74,9 +74,11 @@ static bool has_twin(const struct validation_set *set, const struct validation_r
     return false;
 }
 
-/* Of which pass a metric is, in words; "": of the step. */
-static const char *pass_of(enum metric metric)
+/* Of what a metric is, in words; "": of the step's time. */
+static const char *about(enum metric metric)
 {
+    if (metric_is_memory(metric))
+        return "memory";
     if (metric == METRIC_FORWARD_SECONDS || metric == METRIC_FORWARD_TFLOPS_PER_RANK)
         return "forward alone";
     if (metric == METRIC_BACKWARD_SECONDS || metric == METRIC_BACKWARD_TFLOPS_PER_RANK)
@@ -110,9 +112,9 @@ char *validation_row_label(const struct validation_set *set, const struct valida
     for (size_t i = 0; i < set->n_columns; i++)
         if (column_varies(set, i))
             append_cell(stream, &any, set->columns[i], row->cells[i]);
-    const char *pass = pass_of(row->metric);
-    if (*pass && has_other_metric(set, row))
-        append(stream, &any, pass);
+    const char *what = about(row->metric);
+    if (*what && has_other_metric(set, row))
+        append(stream, &any, what);
     if (has_twin(set, row) && *row->note)
         append(stream, &any, row->note);
     if (!any) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/validation_work.h"
 #include "models/base/memory.h"
 #include "sim/interval.h"
 
@@ -42,20 +43,7 @@ static struct question question_of(const struct validation_set *set, const struc
     };
 }
 
-/* ---- attention ---- */
-
-/* TFLOP of one rank's forward pass as published rates count them: all that queries see, a causal mask half of all. */
-static double forward_tflop(const struct prediction *prediction)
-{
-    const struct experiment *experiment = &prediction->experiment;
-    double rows = (double)experiment->seq_len, pairs = (double)prediction->report.visible_pairs;
-    if (experiment->new_tokens == 0 && experiment->mask.kind == MASK_FULL)
-        pairs = rows * rows;
-    else if (experiment->new_tokens == 0 && experiment->mask.kind == MASK_CAUSAL)
-        pairs = rows * rows / 2;
-    double ranks = (double)experiment->degree[PARALLEL_CP] * experiment->degree[PARALLEL_TP];
-    return 4e-12 * pairs * experiment->model.q_heads * experiment->model.head_dim * experiment->batch / ranks;
-}
+/* ---- attention, and whole steps ---- */
 
 static bool is_of_backward(enum metric metric)
 {
@@ -67,25 +55,6 @@ static bool is_of_forward(enum metric metric)
     return metric == METRIC_FORWARD_SECONDS || metric == METRIC_FORWARD_TFLOPS_PER_RANK;
 }
 
-#define BACKWARD_FLOPS 2.5 /* over those forward */
-
-static double work_of(enum metric metric, const struct prediction *prediction)
-{
-    double forward = forward_tflop(prediction);
-    switch (metric) {
-    case METRIC_ITERATIONS_PER_SECOND:
-        return 1;
-    case METRIC_TFLOPS_PER_RANK:
-        return forward * (prediction->experiment.train ? 1 + BACKWARD_FLOPS : 1);
-    case METRIC_FORWARD_TFLOPS_PER_RANK:
-        return forward;
-    case METRIC_BACKWARD_TFLOPS_PER_RANK:
-        return forward * BACKWARD_FLOPS;
-    default:
-        return 0;
-    }
-}
-
 /* The interval is known for the step; a pass of it is taken to be as uncertain. */
 static struct row_prediction answer_of(enum metric metric, const struct prediction *prediction)
 {
@@ -93,7 +62,8 @@ static struct row_prediction answer_of(enum metric metric, const struct predicti
     struct row_prediction answer = {.seconds = is_of_forward(metric)    ? report->forward_seconds
                                                : is_of_backward(metric) ? report->backward_seconds
                                                                         : report->seconds,
-                                    .work = work_of(metric, prediction)};
+                                    .work = validation_work(metric, prediction),
+                                    .bytes = (double)report->peak_bytes};
     if (report->seconds_high > report->seconds_low && report->seconds > 0) {
         answer.low = answer.seconds * report->seconds_low / report->seconds;
         answer.high = answer.seconds * report->seconds_high / report->seconds;
@@ -101,15 +71,30 @@ static struct row_prediction answer_of(enum metric metric, const struct predicti
     return answer;
 }
 
-static enum prediction_status predict_attention(const struct validation_row *row, const struct question *question,
-                                                struct row_prediction *answer, struct diagnostics *diag)
+/* Whether the experiment is one that such a set is about. */
+static bool check_experiment(const struct validation_set *set, const struct validation_row *row,
+                             const struct experiment *experiment, struct diagnostics *diag)
+{
+    if (is_of_backward(row->metric) && !experiment->train)
+        return diagnostics_add(diag, "'metric' is '%s' with pass = forward, expected pass = train",
+                               metric_name(row->metric));
+    if (validation_set_is_steps(set) && experiment->step.scope != SCOPE_MODEL)
+        return experiment_complain(experiment, "workload", "scope", diag,
+                                   "'scope' of a set with kind = steps, expected scope = model");
+    if (!validation_set_is_steps(set) && experiment->step.scope != SCOPE_ATTENTION)
+        return experiment_complain(experiment, "workload", "scope", diag,
+                                   "'scope' of a set with kind = attention, expected kind = steps, or no such key");
+    return true;
+}
+
+static enum prediction_status predict_step(const struct validation_set *set, const struct validation_row *row,
+                                           const struct question *question, struct row_prediction *answer,
+                                           struct diagnostics *diag)
 {
     struct prediction prediction;
     enum prediction_status status = prediction_prepare(&prediction, question, diag);
-    if (status == PREDICTION_DONE && is_of_backward(row->metric) && !prediction.experiment.train) {
-        diagnostics_add(diag, "'metric' is '%s' with pass = forward, expected pass = train", metric_name(row->metric));
+    if (status == PREDICTION_DONE && !check_experiment(set, row, &prediction.experiment, diag))
         status = PREDICTION_BAD_INPUT;
-    }
     if (status == PREDICTION_DONE)
         status = prediction_run(&prediction, question, diag);
     if (status == PREDICTION_DONE)
@@ -198,7 +183,7 @@ enum prediction_status validation_row_predict(const struct validation_set *set, 
     question.lenient = notes;
     enum prediction_status status = validation_set_is_links(set)
                                         ? predict_transfer(row, &question, settings, prediction, diag)
-                                        : predict_attention(row, &question, prediction, diag);
+                                        : predict_step(set, row, &question, prediction, diag);
     overrides_free(&overrides);
     return status;
 }

@@ -18,11 +18,23 @@ static const char *const metric_names[METRICS] = {
     [METRIC_TFLOPS_PER_RANK] = "tflops_per_rank",
     [METRIC_FORWARD_TFLOPS_PER_RANK] = "forward_tflops_per_rank",
     [METRIC_BACKWARD_TFLOPS_PER_RANK] = "backward_tflops_per_rank",
+    [METRIC_TOKENS_PER_SECOND_PER_RANK] = "tokens_per_second_per_rank",
+    [METRIC_MODEL_TFLOPS_PER_RANK] = "model_tflops_per_rank",
+    [METRIC_UNMASKED_MODEL_TFLOPS_PER_RANK] = "unmasked_model_tflops_per_rank",
+    [METRIC_PEAK_GIB] = "peak_gib",
 };
 
 const char *metric_name(enum metric metric)
 {
     return metric_names[metric];
+}
+
+bool metric_is_of(enum metric metric, enum published_kind kind)
+{
+    bool of_links = metric == METRIC_SECONDS, of_steps = metric >= METRIC_TOKENS_PER_SECOND_PER_RANK;
+    if (kind == PUBLISHED_STEPS)
+        return of_steps || metric == METRIC_STEP_SECONDS;
+    return kind == PUBLISHED_LINKS ? of_links : !of_links && !of_steps;
 }
 
 /* ---- the header ---- */
@@ -137,11 +149,12 @@ static bool bad_field(const struct reading *reading, enum role role, const char 
 
 static bool read_metric(const struct reading *reading, enum metric *metric)
 {
-    size_t first = validation_set_is_links(reading->set) ? METRIC_SECONDS : METRIC_STEP_SECONDS;
-    size_t end = validation_set_is_links(reading->set) ? METRIC_STEP_SECONDS : METRICS;
     const char *text = field_of(reading, COLUMN_METRIC), *names[METRICS + 1] = {NULL};
-    for (size_t i = first; i < end; i++) {
-        names[i - first] = metric_names[i];
+    size_t n_names = 0;
+    for (int i = 0; i < METRICS; i++) {
+        if (!metric_is_of((enum metric)i, reading->set->published.kind))
+            continue;
+        names[n_names++] = metric_names[i];
         if (strcmp(text, metric_names[i]) != 0)
             continue;
         *metric = (enum metric)i;
@@ -189,6 +202,13 @@ static bool read_transfer(const struct reading *reading, struct validation_row *
     return fine;
 }
 
+/* Whether rows that differ in this key may be compared in order: other ways to do the same. */
+static bool is_of_the_setting(const struct validation_set *set, const char *key)
+{
+    return strncmp(key, "schedule.", strlen("schedule.")) != 0 &&
+           !(validation_set_is_steps(set) && strncmp(key, "parallel.", strlen("parallel.")) == 0);
+}
+
 /* What rows have in common that are compared in order unless their file says otherwise: the setting. The caller frees
  * it. */
 static char *default_group(const struct validation_set *set, const struct validation_row *row)
@@ -200,7 +220,7 @@ static char *default_group(const struct validation_set *set, const struct valida
         return memory_text("");
     fputs(metric_name(row->metric), stream);
     for (size_t i = 0; i < set->n_columns; i++)
-        if (strncmp(set->columns[i], "schedule.", strlen("schedule.")) != 0)
+        if (is_of_the_setting(set, set->columns[i]))
             fprintf(stream, ", %s=%s", set->columns[i], row->cells[i]);
     if (validation_set_is_links(set))
         fprintf(stream, ", ranks=%" PRIu32 ", bytes=%" PRIu64, row->ranks, row->bytes);

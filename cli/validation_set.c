@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -28,7 +27,7 @@ static char *name_of(const char *path)
     return memory_format("%.*s", dot ? (int)(dot - begin) : (int)strlen(begin), begin);
 }
 
-/* A set of transfers has no experiment: its sections would change nothing. */
+/* A set of transfers has no experiment: its sections would change nothing. Memory is judged of whole steps only. */
 static bool check_sections(const struct validation_set *set, const struct ini_document *document,
                            struct diagnostics *diag)
 {
@@ -37,6 +36,12 @@ static bool check_sections(const struct validation_set *set, const struct ini_do
         if (strcmp(document->sections[i].name, "published") != 0)
             fine = ini_document_complain(document, &document->sections[i], NULL, diag,
                                          "section [%s] has no effect with kind = links", document->sections[i].name);
+    const struct ini_section *published = ini_document_section(document, "published");
+    const struct ini_entry *memory = ini_section_entry(published, "memory_bound");
+    if (memory && !validation_set_is_steps(set))
+        fine = ini_document_complain(document, published, memory, diag,
+                                     "'memory_bound' has no effect with kind = %s, expected no such key",
+                                     published_kind_name(set->published.kind));
     return fine;
 }
 
@@ -116,7 +121,7 @@ static int is_ini(const struct dirent *entry)
 
 bool validation_sets_read(struct validation_sets *sets, const char *path, struct diagnostics *diag)
 {
-    *sets = (struct validation_sets){.bounds = {{NAN, NAN, NAN}, {NAN, NAN, NAN}}};
+    *sets = (struct validation_sets){.bounds = overall_bounds_none()};
     struct stat status;
     if (stat(path, &status) != 0)
         return diagnostics_add(diag, "cannot read '%s': %s", path, strerror(errno));

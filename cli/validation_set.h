@@ -2,10 +2,12 @@
  *
  * A row is one measurement. Its columns are keys that it overrides ("schedule.sharding", "level node.size"; an empty
  * cell overrides nothing), then metric, value and, optionally, uncertainty (relative), group and note; a row of a set
- * of transfers has pattern, ranks and bytes. Values are in SI units.
+ * of transfers has pattern, ranks and bytes. Values are in SI units, but
+ * for peak memory, which is published in GiB.
  *
  * Rows of one group are compared in order: what was measured to be faster should be predicted to be. Where no group is
- * written, those are the rows with one metric that differ in nothing but [schedule] (of transfers: in the pattern).
+ * written, those are the rows with one metric that differ in nothing but [schedule] (of transfers: in the pattern; of
+ * whole steps: but [schedule] and [parallel]). Peak memory has no order.
  */
 #ifndef CPSIM_CLI_VALIDATION_SET_H
 #define CPSIM_CLI_VALIDATION_SET_H
@@ -27,10 +29,24 @@ enum metric {
     METRIC_TFLOPS_PER_RANK,          /* of the step: visible pairs (causal: S^2 / 2), backward 2.5 times forward */
     METRIC_FORWARD_TFLOPS_PER_RANK,  /* of the forward pass of a step */
     METRIC_BACKWARD_TFLOPS_PER_RANK, /* likewise */
+    /* Of whole steps: those of the optimizer's step, all its micro batches together. */
+    METRIC_TOKENS_PER_SECOND_PER_RANK,
+    METRIC_MODEL_TFLOPS_PER_RANK,          /* model FLOPs (models/layer/flops.h), of what queries see */
+    METRIC_UNMASKED_MODEL_TFLOPS_PER_RANK, /* the same, as if every query saw the whole sequence */
+    METRIC_PEAK_GIB,                       /* of the rank that holds most */
     METRICS,
 };
 
 const char *metric_name(enum metric metric);
+
+/* All others are about time. */
+static inline bool metric_is_memory(enum metric metric)
+{
+    return metric == METRIC_PEAK_GIB;
+}
+
+/* Whether rows of a kind of set may have it. */
+bool metric_is_of(enum metric metric, enum published_kind kind);
 
 struct validation_row {
     int line;
@@ -63,6 +79,11 @@ static inline bool validation_set_is_doubtful(const struct validation_set *set)
 static inline bool validation_set_is_links(const struct validation_set *set)
 {
     return set->published.kind == PUBLISHED_LINKS;
+}
+
+static inline bool validation_set_is_steps(const struct validation_set *set)
+{
+    return set->published.kind == PUBLISHED_STEPS;
 }
 
 struct validation_sets {

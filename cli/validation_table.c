@@ -24,7 +24,15 @@ static struct short_text text_of_value(enum metric metric, double value)
     case METRIC_TFLOPS_PER_RANK:
     case METRIC_FORWARD_TFLOPS_PER_RANK:
     case METRIC_BACKWARD_TFLOPS_PER_RANK:
+    case METRIC_MODEL_TFLOPS_PER_RANK:
+    case METRIC_UNMASKED_MODEL_TFLOPS_PER_RANK:
         return text_of_flop_rate(1e12 * value);
+    case METRIC_TOKENS_PER_SECOND_PER_RANK:
+        strcat(text.text, " tok/s");
+        return text;
+    case METRIC_PEAK_GIB:
+        strcat(text.text, " GiB");
+        return text;
     default:
         return text_of_seconds(value);
     }
@@ -124,12 +132,13 @@ static void write_worst(const struct validation *validation, FILE *stream)
 
 /* ---- summaries ---- */
 
+/* Those of time. */
 static void add_bounds(struct text_table *table, const struct validation_summary *summary, const struct bounds *bounds)
 {
-    static const char *const names[BOUNDS] = {"median", "90th", "order"};
+    static const char *const names[BOUND_MEMORY] = {"median", "90th", "order"};
     char text[64] = "";
     bool any = false;
-    for (int bound = 0; bound < BOUNDS; bound++) {
+    for (int bound = 0; bound < BOUND_MEMORY; bound++) {
         enum bound_verdict verdict = validation_bound(summary, bounds, (enum bound)bound);
         any = any || verdict != BOUND_NONE;
         if (verdict == BOUND_BROKEN)
@@ -192,14 +201,16 @@ static void write_summaries(const struct validation *validation, FILE *stream)
         else if (validation->summaries[i].n_rows)
             add_verdict(&table, &validation->summaries[i], &set->published.bounds);
     }
-    bool both = validation->attention.n_rows && validation->links.n_rows;
+    const size_t of_kinds[] = {validation->attention.n_rows, validation->steps.n_rows, validation->links.n_rows};
+    bool several = (of_kinds[0] > 0) + (of_kinds[1] > 0) + (of_kinds[2] > 0) > 1;
     const struct {
         const char *name;
         const struct validation_summary *summary;
         const struct bounds *bounds;
         bool shown;
-    } sums[] = {{"all attention", &validation->attention, &validation->sets.bounds.attention, both},
-                {"all transfers", &validation->links, &validation->sets.bounds.links, both},
+    } sums[] = {{"all attention", &validation->attention, &validation->sets.bounds.attention, several && of_kinds[0]},
+                {"all steps", &validation->steps, &validation->sets.bounds.steps, several && of_kinds[1]},
+                {"all transfers", &validation->links, &validation->sets.bounds.links, several && of_kinds[2]},
                 {"all", &validation->all, NULL, validation->sets.count > 1}};
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
         if (!sums[i].shown)
@@ -210,6 +221,50 @@ static void write_summaries(const struct validation *validation, FILE *stream)
         text_table_end_row(&table);
     }
     text_table_print(&table, stream);
+    text_table_fini(&table);
+}
+
+/* `bounds` NULL: of a doubtful set. */
+static void add_memory(struct text_table *table, const char *name, const struct validation_summary *summary,
+                       const struct bounds *bounds)
+{
+    static const char *const verdicts[] = {
+        [BOUND_NONE] = "none", [BOUND_KEPT] = "kept", [BOUND_BROKEN] = "worse: median"};
+    text_table_cell(table, "%s", name);
+    text_table_cell(table, "%zu", summary->n_memory);
+    text_table_cell(table, "%.1f%%", 100 * summary->memory_median);
+    text_table_cell(table, "%+.1f%%", 100 * summary->memory_worst);
+    text_table_cell(table, "%s",
+                    !bounds           ? "doubtful"
+                    : summary->n_left ? "incomplete"
+                                      : verdicts[validation_bound(summary, bounds, BOUND_MEMORY)]);
+}
+
+/* Only what has such rows. */
+static void write_memory(const struct validation *validation, FILE *stream)
+{
+    size_t sets = 0;
+    struct text_table table;
+    text_table_init(&table);
+    text_table_column(&table, true, "peak memory\nof set");
+    text_table_column(&table, false, "rows");
+    text_table_column(&table, false, "median\nerror");
+    text_table_column(&table, false, "worst");
+    text_table_column(&table, true, "bound");
+    for (size_t i = 0; i < validation->sets.count; i++) {
+        const struct validation_set *set = &validation->sets.sets[i];
+        if (validation->summaries[i].n_memory == 0)
+            continue;
+        add_memory(&table, set->name, &validation->summaries[i],
+                   validation_set_is_doubtful(set) ? NULL : &set->published.bounds);
+        sets++;
+    }
+    if (sets > 1)
+        add_memory(&table, "all steps", &validation->steps, &validation->sets.bounds.steps);
+    if (sets > 0) {
+        fputc('\n', stream);
+        text_table_print(&table, stream);
+    }
     text_table_fini(&table);
 }
 
@@ -229,6 +284,7 @@ bool validation_table_write(const struct validation *validation, bool details, F
     else
         write_worst(validation, stream);
     write_summaries(validation, stream);
+    write_memory(validation, stream);
     write_doubts(validation, stream);
     fputs(
         "\nError: predicted over measured time, less 1; above 0 the prediction is too slow. Bias: their median. Pairs: "

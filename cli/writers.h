@@ -14,7 +14,7 @@
 
 /* The run as schema cpsim.run/1, rank by rank; with `operations` every operation of every rank too: "operations", an
  * array of {rank, op, kind, stream, phase, begin, end (seconds), and of messages move, peer, bytes, traffic, of
- * attention pairs, and where there are several groups group}. */
+ * attention pairs, and where there are several groups group}; of several micro-batches those of the last. */
 bool run_json_write(const struct prediction *prediction, bool operations, FILE *stream);
 /* The same as a member of something larger, and of it the operations. */
 struct json_writer;
@@ -36,10 +36,10 @@ bool table_write(const struct prediction *prediction, bool details, FILE *stream
 
 /* One row per rank. */
 bool csv_write_run(const struct prediction *prediction, FILE *stream);
-/* The header of a sweep, and the row of a point of cpsim.sweep/1: swept keys, then the step's numbers, then what kept
- * it from running. */
-void csv_write_sweep_head(const char *const *keys, size_t n_keys, FILE *stream);
-void csv_write_sweep_point(const json_t *point, FILE *stream);
+/* The header of a sweep, and the row of a point of cpsim.sweep/1: swept keys, then the step's numbers (with `layers`
+ * those of whole layers too), then what kept it from running. */
+void csv_write_sweep_head(const char *const *keys, size_t n_keys, bool layers, FILE *stream);
+void csv_write_sweep_point(const json_t *point, bool layers, FILE *stream);
 /* One field, quoted where it must be. */
 void csv_write_text(const char *text, FILE *stream);
 

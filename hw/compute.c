@@ -24,7 +24,9 @@ const struct compute_ops *compute_choose(const struct schedule *schedule, char *
     const struct compute_ops *chosen = computes[0];
     snprintf(note, size, "%s", "");
     for (size_t i = 1; computes[i]; i++)
-        if (computes[i]->able(schedule, note, size))
+        if (!computes[i]->layers && schedule->experiment->step.scope != SCOPE_ATTENTION)
+            snprintf(note, size, "backend '%s' has no operations of layers", computes[i]->name);
+        else if (computes[i]->able(schedule, note, size))
             chosen = computes[i];
     return chosen;
 }

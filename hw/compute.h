@@ -78,6 +78,7 @@ struct queue_ops {
 
 struct compute_ops {
     const char *name, *summary;
+    bool layers; /* has the operations of layers, beside attention's */
     /* Whether it can run here, and this experiment: false with the reason (for people, no full stop) in `reason`.
      * (NULL and 0: nobody asks). NULL: always, as far as one can say before `open`. */
     bool (*able)(const struct schedule *schedule, char *reason, size_t size);

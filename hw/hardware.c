@@ -8,8 +8,8 @@
 #include "hw/hardware_parts.h"
 #include "hw/layout.h"
 #include "hw/run/rank_threads.h"
+#include "hw/verify/verify_layer.h"
 #include "models/base/memory.h"
-#include "models/schedule/checker.h"
 
 /* ---- opening ---- */
 
@@ -22,6 +22,9 @@ static bool plan_collectives(struct hardware *hw, struct diagnostics *diag)
     if (mode == COLLECTIVES_LIBRARY && !has_calls)
         return diagnostics_add(diag, "transport '%s' has no collectives of its own%s, expected --collectives messages",
                                hw->transport->name, hw->compute_ops->queues ? " for this" : "");
+    if (hw->schedule->experiment->step.scope != SCOPE_ATTENTION)
+        return mode == COLLECTIVES_DEFAULT ||
+               diagnostics_add(diag, "--collectives has no effect: those of a layer are always messages");
     bool good = collective_plan_init(&hw->plan, hw->schedule, hw->programs, diag);
     if (good && mode != COLLECTIVES_DEFAULT && collective_plan_is_empty(&hw->plan))
         return diagnostics_add(diag, "--collectives has no effect: the programs of '%s' have no collectives",
@@ -41,11 +44,13 @@ static bool open_rank(struct hardware *hw, uint32_t e, struct diagnostics *diag)
         rank_source_init(&hw->sources[e], hw->transport, hw->ends[e]);
         kernels.memory = &hw->sources[e].source;
     }
-    hw->computes[e] = hw->compute_ops->open(hw->schedule, rank, &kernels, diag);
+    const struct layers_place place = rank_programs_place(hw->schedule, rank);
+    hw->computes[e] = hw->compute_ops->open(hw->schedule, place.rank, &kernels, diag);
     if (!hw->computes[e])
         return false;
     hw->executors[e] = executor_create(hw->schedule, &hw->programs[rank], hw->compute_ops, hw->computes[e],
                                        hw->transport, hw->ends[e]);
+    executor_set_place(hw->executors[e], rank, place);
     if (hw->settings.serial)
         executor_take_turns(hw->executors[e], &hw->turns);
     if (hw->settings.graph)
@@ -57,11 +62,11 @@ static bool open_rank(struct hardware *hw, uint32_t e, struct diagnostics *diag)
 
 static bool open_ranks(struct hardware *hw, struct diagnostics *diag)
 {
-    bool good = checker_check(hw->schedule, hw->programs, diag);
-    for (uint32_t r = 0; r < hw->schedule->ranks && good; r++)
+    bool good = rank_programs_prove(hw->schedule, hw->programs, diag);
+    for (uint32_t r = 0; r < hw->ranks && good; r++)
         good = layout_check(hw->schedule, &hw->programs[r], diag);
     if (good)
-        good = (hw->execution = execution_create(hw->programs, hw->schedule->ranks, 1, diag)) != NULL;
+        good = (hw->execution = execution_create(hw->programs, hw->ranks, 1, diag)) != NULL;
     good =
         good && rank_devices_check(&hw->settings, hw->compute_ops, hw->transport, diag) && plan_collectives(hw, diag);
     for (uint32_t e = 0; e < hw->n_ends && good; e++)
@@ -121,7 +126,7 @@ static bool together(struct hardware *hw, bool (*step)(struct hardware *hw, stru
     struct diagnostics own;
     diagnostics_init(&own);
     step(hw, &own);
-    bool good = agree(hw, hw->schedule->ranks, &own, diag);
+    bool good = agree(hw, hw->ranks, &own, diag);
     diagnostics_fini(&own);
     return good;
 }
@@ -129,13 +134,38 @@ static bool together(struct hardware *hw, bool (*step)(struct hardware *hw, stru
 static bool attach(struct hardware *hw, struct diagnostics *diag)
 {
     return rank_devices_attach(&hw->settings, hw->compute_ops, hw->computes, hw->transport, hw->ends, hw->n_ends,
-                               rank_devices_streams(hw->programs, hw->schedule->ranks), diag);
+                               rank_devices_streams(hw->programs, hw->ranks), diag);
+}
+
+/* Each CP group's ranks beside each other in its own order; NULL: all are in rank order. */
+static uint32_t *places_of_ranks(const struct hardware *hw)
+{
+    const struct schedule *schedule = hw->schedule;
+    uint32_t *places = schedule->place_of_rank ? memory_zeroed(hw->ranks, sizeof *places) : NULL;
+    for (uint32_t r = 0; places && r < hw->ranks; r++)
+        places[r] = r - r % schedule->ranks + schedule->place_of_rank[r % schedule->ranks];
+    return places;
+}
+
+/* What the experiment asks for beside attention. */
+static bool check_scope(const struct schedule *schedule, const struct compute_ops *compute, struct diagnostics *diag)
+{
+    if (schedule->experiment->step.scope == SCOPE_ATTENTION)
+        return true;
+    if (!rank_programs_check(schedule, diag) || !verify_layer_check(schedule, diag))
+        return false;
+    return compute->layers ||
+           diagnostics_add(diag,
+                           "backend '%s' has no operations of layers, expected scope = attention, or --compute %s",
+                           compute->name, computes[0]->name);
 }
 
 static bool open_all(struct hardware *hw, struct diagnostics *diag)
 {
-    if (!hw->transport->open(hw->schedule->ranks, hw->schedule->place_of_rank, hw->ends, &hw->n_ends, &hw->first_rank,
-                             diag))
+    uint32_t *places = places_of_ranks(hw);
+    bool opened = hw->transport->open(hw->ranks, places, hw->ends, &hw->n_ends, &hw->first_rank, diag);
+    free(places);
+    if (!opened)
         return false;
     const bool queued = hw->compute_ops->queues != NULL;
     hw->devices = memory_zeroed(hw->n_ends, sizeof *hw->devices);
@@ -145,15 +175,19 @@ static bool open_all(struct hardware *hw, struct diagnostics *diag)
         recording_init(&hw->recording, hw->n_ends);
     if (queued && hw->settings.carrying.registered)
         hw->sources = memory_zeroed(hw->n_ends, sizeof *hw->sources);
-    hw->programs = schedule_build_all(hw->schedule);
+    hw->programs = rank_programs_build(hw->schedule);
     return together(hw, open_ranks, diag) && (!queued || together(hw, attach, diag)) && open_teams(hw, diag);
 }
 
 bool hardware_open(struct hardware **hardware, const struct hardware_settings *settings, struct diagnostics *diag)
 {
     const struct schedule *schedule = settings->schedule;
+    const struct compute_ops *compute = settings->compute ? settings->compute : compute_choose(schedule, NULL, 0);
+    const uint32_t ranks = rank_programs_count(schedule);
     *hardware = NULL;
-    const struct transport_ops *transport = transport_choose(settings->transport, schedule->ranks, diag);
+    if (!check_scope(schedule, compute, diag))
+        return false;
+    const struct transport_ops *transport = transport_choose(settings->transport, ranks, diag);
     if (!transport)
         return false;
     struct hardware *hw = *hardware = memory_zeroed(1, sizeof *hw);
@@ -162,8 +196,9 @@ bool hardware_open(struct hardware **hardware, const struct hardware_settings *s
     hw->transport = transport;
     hw->settings = *settings;
     pthread_mutex_init(&hw->turns.mutex, NULL);
-    hw->compute_ops = settings->compute ? settings->compute : compute_choose(schedule, NULL, 0);
-    hw->ends = memory_zeroed(schedule->ranks, sizeof *hw->ends);
+    hw->compute_ops = compute;
+    hw->ranks = ranks;
+    hw->ends = memory_zeroed(ranks, sizeof *hw->ends);
     return open_all(hw, diag);
 }
 
@@ -183,7 +218,8 @@ void hardware_close(struct hardware *hw)
     for (uint32_t e = 0; e < hw->n_ends && hw->computes; e++)
         hw->compute_ops->close(hw->computes[e]);
     execution_destroy(hw->execution);
-    schedule_free_programs(hw->schedule, hw->programs);
+    if (hw->schedule)
+        rank_programs_free(hw->schedule, hw->programs);
     free(hw->devices);
     free(hw->computes);
     free(hw->executors);
@@ -240,6 +276,11 @@ const struct transport_ops *hardware_transport(const struct hardware *hw)
 const struct compute_ops *hardware_compute(const struct hardware *hw)
 {
     return hw->compute_ops;
+}
+
+uint32_t hardware_ranks(const struct hardware *hw)
+{
+    return hw->ranks;
 }
 
 uint32_t hardware_first_rank(const struct hardware *hw)

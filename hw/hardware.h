@@ -20,7 +20,7 @@ enum collective_mode {
 };
 
 struct hardware_settings {
-    const struct schedule *schedule;    /* outlives the hardware; one CP group of it runs */
+    const struct schedule *schedule;    /* outlives the hardware; who of it runs: rank_programs.h */
     const struct compute_ops *compute;  /* NULL: the last that is able, as compute_choose says */
     const char *transport;              /* NULL: 'mpi' under an MPI launcher, else 'local' */
     enum collective_mode collectives;   /* anything but the default must have an effect */
@@ -81,6 +81,8 @@ void hardware_run_fini(struct hardware_run *run);
 /* `bytes` of every rank's process into `all` [ranks], in rank order. Every process calls it. False with a message. */
 bool hardware_gather(struct hardware *hw, const void *mine, size_t bytes, void *all, struct diagnostics *diag);
 
+/* How many ranks run. */
+uint32_t hardware_ranks(const struct hardware *hw);
 /* For reports: all ranks' programs, and an execution of them that was only prepared. */
 const struct program *hardware_programs(const struct hardware *hw);
 const struct execution *hardware_execution(const struct hardware *hw);

@@ -4,6 +4,7 @@
 
 #include "hw/hardware.h"
 #include "hw/rank_devices.h"
+#include "hw/rank_programs.h"
 
 struct hardware {
     const struct schedule *schedule;
@@ -11,10 +12,10 @@ struct hardware {
     const struct transport_ops *transport;
     const struct compute_ops *compute_ops;
     struct transport **ends;
-    uint32_t n_ends, first_rank;
-    int *devices;                /* [n_ends] */
-    struct compute **computes;   /* [n_ends] */
-    struct executor **executors; /* [n_ends] */
+    uint32_t n_ends, first_rank, ranks; /* of the run: rank_programs.h */
+    int *devices;                       /* [n_ends] */
+    struct compute **computes;          /* [n_ends] */
+    struct executor **executors;        /* [n_ends] */
     struct hardware_settings settings;
     struct rank_source *sources; /* [n_ends]; NULL: buffers are in the backend's own memory */
     struct collective_plan plan;

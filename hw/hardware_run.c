@@ -8,6 +8,7 @@
 #include "hw/run/composed_timeline.h"
 #include "hw/run/measured_timeline.h"
 #include "hw/run/rank_threads.h"
+#include "hw/verify/verify_layer.h"
 #include "models/base/memory.h"
 
 /* ---- running ---- */
@@ -36,7 +37,7 @@ struct parcel {
 static size_t parcel_bytes(const struct hardware *hw)
 {
     uint32_t most = 0;
-    for (uint32_t r = 0; r < hw->schedule->ranks; r++)
+    for (uint32_t r = 0; r < hw->ranks; r++)
         most = hw->programs[r].n_ops > most ? hw->programs[r].n_ops : most;
     return sizeof(struct parcel) + most * sizeof(struct moment);
 }
@@ -44,9 +45,9 @@ static size_t parcel_bytes(const struct hardware *hw)
 /* `mine` has one parcel for each rank of this process; the result one for each rank. NULL when a rank has failed. */
 static char *exchange(struct hardware *hw, const char *mine, size_t bytes)
 {
-    char *all = memory_zeroed(hw->schedule->ranks, bytes);
+    char *all = memory_zeroed(hw->ranks, bytes);
     if (!hw->transport->one_rank_a_process) {
-        memcpy(all, mine, hw->schedule->ranks * bytes);
+        memcpy(all, mine, hw->ranks * bytes);
     } else if (!hw->transport->all_gather(hw->ends[0], mine, bytes, all)) {
         free(all);
         all = NULL;
@@ -63,7 +64,7 @@ bool hardware_gather(struct hardware *hw, const void *mine, size_t bytes, void *
     free(parcels);
     if (!gathered)
         return transport_complain(hw->transport, hw->ends[0], diag);
-    memcpy(all, gathered, hw->schedule->ranks * bytes);
+    memcpy(all, gathered, hw->ranks * bytes);
     free(gathered);
     return true;
 }
@@ -124,6 +125,16 @@ static bool gather_rows(struct hardware *hw, const struct worker *workers, uint6
     return true;
 }
 
+static void verify_layers(const struct hardware *hw, const struct verify_input *input,
+                          struct verification *verification)
+{
+    struct layers_place *places = memory_zeroed(hw->n_ends, sizeof *places);
+    for (uint32_t e = 0; e < hw->n_ends; e++)
+        places[e] = rank_programs_place(hw->schedule, hw->first_rank + e);
+    verify_layer(input, places, verification);
+    free(places);
+}
+
 static bool verify(struct hardware *hw, const struct worker *workers, const struct hardware_step *step,
                    struct verification *verification)
 {
@@ -139,6 +150,11 @@ static bool verify(struct hardware *hw, const struct worker *workers, const stru
                                  .n_ranks = hw->n_ends,
                                  .outputs = outputs,
                                  .sampled = verify_is_sampled(schedule)};
+    if (schedule->experiment->step.scope != SCOPE_ATTENTION) {
+        verify_layers(hw, &input, verification);
+        free(outputs);
+        return true;
+    }
     bool good = !input.sampled || !schedule->experiment->train || gather_rows(hw, workers, step->seed, &rows);
     if (rows) {
         input.all_lse = rows;
@@ -153,7 +169,7 @@ static bool verify(struct hardware *hw, const struct worker *workers, const stru
 
 static bool find_offsets(struct hardware *hw, double *offsets, struct hardware_run *run)
 {
-    uint32_t ranks = hw->schedule->ranks;
+    uint32_t ranks = hw->ranks;
     if (!hw->transport->one_rank_a_process)
         return true;
     struct clock_offset *clocks = memory_zeroed(ranks, sizeof *clocks);
@@ -169,7 +185,7 @@ static bool find_offsets(struct hardware *hw, double *offsets, struct hardware_r
 static void unpack(struct hardware *hw, const char *all, size_t bytes, const struct hardware_step *step,
                    const double *offsets, struct hardware_run *run)
 {
-    uint32_t ranks = hw->schedule->ranks;
+    uint32_t ranks = hw->ranks;
     struct rank_record *records = memory_zeroed(ranks, sizeof *records);
     for (uint32_t r = 0; r < ranks; r++) {
         const struct parcel *parcel = (const struct parcel *)(const void *)(all + r * bytes);
@@ -199,7 +215,7 @@ static bool collect(struct hardware *hw, const struct worker *workers, const str
     struct verification verification = {.kind = CHECK_NONE};
     if (workers[0].step.outputs && !verify(hw, workers, step, &verification))
         return false;
-    double *offsets = memory_zeroed(hw->schedule->ranks, sizeof *offsets);
+    double *offsets = memory_zeroed(hw->ranks, sizeof *offsets);
     char *mine = memory_zeroed(hw->n_ends, bytes), *all = NULL;
     for (uint32_t e = 0; e < hw->n_ends; e++) {
         struct parcel *parcel = (struct parcel *)(void *)(mine + e * bytes);
@@ -219,7 +235,7 @@ static bool collect(struct hardware *hw, const struct worker *workers, const str
 bool hardware_run(struct hardware *hw, const struct hardware_step *step, struct hardware_run *run,
                   struct diagnostics *diag)
 {
-    uint32_t ranks = hw->schedule->ranks;
+    uint32_t ranks = hw->ranks;
     *run = (struct hardware_run){.ranks = memory_zeroed(ranks, sizeof *run->ranks), .n_ranks = ranks};
     bool verifies = step->verify && step->mode == RUN_ALL;
     struct worker *workers = memory_zeroed(hw->n_ends, sizeof *workers);

@@ -4,8 +4,12 @@
 #include <assert.h>
 #include <inttypes.h>
 
+#include "hw/layer_layout.h"
+
 struct lanes layout_lanes(const struct schedule *schedule, enum tensor tensor, struct lanes lanes)
 {
+    if (tensor_is_of_layer(tensor))
+        return (struct lanes){0, 1, 0, 1};
     return tensor_goes_by_keys(tensor) ? schedule_kv_lanes(schedule, lanes) : lanes;
 }
 
@@ -38,6 +42,14 @@ struct buffer_layout layout_of(const struct schedule *schedule, const struct buf
     case TENSOR_TOP:
     case TENSOR_DENOMINATOR:
         layout.arrays[0].width = 1;
+        break;
+    case TENSOR_HIDDEN:
+    case TENSOR_WIDE:
+    case TENSOR_LOGITS:
+    case TENSOR_WEIGHT:
+    case TENSOR_WEIGHT_GRADIENT:
+    case TENSOR_OPTIMIZER:
+        layout.arrays[0].width = (uint32_t)buffer->columns;
         break;
     default:
         break;
@@ -257,16 +269,20 @@ static bool check_message(const struct schedule *schedule, const struct program 
 static bool check_op(const struct schedule *schedule, const struct program *program, const struct op *op,
                      struct diagnostics *diag)
 {
-    bool message = op_is_message(op), good = true;
+    bool message = op_is_message(op), good = true, on_layer = op_is_on_layer(program, op);
     struct access_walk walk;
     struct access access;
+    if (op_is_of_layer(op))
+        return layer_layout_check(schedule, program, op, diag);
     if (message && op->n_reads + op->n_writes != 1)
         return diagnostics_add(diag, "rank %" PRIu32 ": a message names %d buffers, expected 1", program->rank,
                                op->n_reads + op->n_writes);
     accesses_begin(&walk, schedule, program, op);
     while (accesses_next(&walk, &access)) {
         const struct buffer *buffer = &program->buffers[access.buffer];
-        if (!holds_rows(buffer, access.block) || !holds_lanes(op, &access, buffer))
+        if (on_layer)
+            access.block = layer_layout_rows(program, op, access.buffer);
+        if (!holds_rows(buffer, access.block) || (!on_layer && !holds_lanes(op, &access, buffer)))
             good = complain_of_access(program, op, &access, diag);
         else if (message)
             good = check_message(schedule, program, op, &access, diag);

@@ -5,6 +5,8 @@
  * LSE in fp32; a state: a, m, l; all other tensors one array. A buffer of n rows keeps row r of a shard in its place
  * (r - first) mod n, so that one with room for all its rows holds each at its own index, and one with room for a block
  * holds that. (Blocks of kv_block rows never straddle a multiple of it.)
+ *
+ * A tensor of layers is one array of one lane (layer_layout.h).
  */
 #ifndef CPSIM_HW_LAYOUT_H
 #define CPSIM_HW_LAYOUT_H

@@ -398,7 +398,7 @@ static void clear_room(struct measuring *m)
 bool measure(struct measurement *measurement, const struct measure_settings *settings, struct diagnostics *diag)
 {
     *measurement = (struct measurement){
-        .iterations = settings->iterations, .warmup = settings->warmup, .n_ranks = settings->schedule->ranks};
+        .iterations = settings->iterations, .warmup = settings->warmup, .n_ranks = hardware_ranks(settings->hardware)};
     struct measuring m = {
         .settings = settings,
         .out = measurement,

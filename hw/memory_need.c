@@ -7,9 +7,27 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "hw/verify/verify.h"
+#include "hw/rank_programs.h"
+#include "hw/run/layer_tensors.h"
+#include "hw/verify/verify_layer.h"
 #include "models/base/memory.h"
 #include "models/result/memory.h"
+
+/* What a rank of a layer ends with, as fp32. */
+static double layer_outputs(const struct program *program)
+{
+    struct layer_buffers buffers;
+    layer_buffers_find(program, &buffers);
+    double numbers = 0;
+    for (uint32_t b = 0; b < program->n_buffers; b++) {
+        bool is_output = b == buffers.y || b == buffers.dx;
+        for (int w = 0; w < REFERENCE_WEIGHTS; w++)
+            is_output = is_output || b == buffers.gradients[w];
+        if (is_output)
+            numbers += (double)program->buffers[b].rows * (double)program->buffers[b].columns;
+    }
+    return sizeof(float) * numbers;
+}
 
 struct memory_need memory_need_of(const struct schedule *schedule, const struct program *program)
 {
@@ -22,6 +40,11 @@ struct memory_need memory_need_of(const struct schedule *schedule, const struct 
     free(moments);
     stream_order_fini(&order);
     const struct experiment *experiment = schedule->experiment;
+    if (experiment->step.scope != SCOPE_ATTENTION) {
+        need.verification = verify_layer_bytes(schedule);
+        need.outputs = layer_outputs(program);
+        return need;
+    }
     const struct lanes lanes = schedule_query_lanes(schedule, program->rank);
     double queries = (double)schedule_queries(schedule, program->rank).count * lanes.items * lanes.heads;
     double keys = (double)sharding_rows(&schedule->sharding, program->rank) * experiment->batch * schedule->kv_heads;
@@ -38,7 +61,7 @@ static bool check_host(const struct schedule *schedule, const struct program *pr
     const double gib = 1 << 30;
     struct memory_need sum = {0};
     uint32_t ranks = 0;
-    for (uint32_t rank = first; rank < schedule->ranks; rank++) {
+    for (uint32_t rank = first; rank < rank_programs_count(schedule); rank++) {
         if (!machine_same(&machines[rank], &machines[first]))
             continue;
         struct memory_need need = memory_need_of(schedule, &programs[rank]);
@@ -66,7 +89,7 @@ static bool check_gpu(const struct schedule *schedule, const struct program *pro
     const struct machine_gpu *gpu = &machines[first].gpu;
     double buffers = 0, available = (double)gpu->free_bytes;
     uint32_t ranks = 0;
-    for (uint32_t rank = first; rank < schedule->ranks; rank++) {
+    for (uint32_t rank = first; rank < rank_programs_count(schedule); rank++) {
         if (!machine_same_gpu(&machines[rank], &machines[first]))
             continue;
         buffers += memory_need_of(schedule, &programs[rank]).buffers;
@@ -86,7 +109,7 @@ bool memory_need_check(const struct schedule *schedule, const struct program *pr
                        bool one_process, struct diagnostics *diag)
 {
     bool enough = true;
-    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
+    for (uint32_t rank = 0; rank < rank_programs_count(schedule); rank++) {
         bool seen = false, gpu_seen = !*machines[rank].gpu.bus;
         for (uint32_t r = 0; r < rank; r++) {
             seen = seen || machine_same(&machines[r], &machines[rank]);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "hw/layer_layout.h"
 #include "models/base/memory.h"
 #include "models/schedule/accesses.h"
 
@@ -34,12 +35,16 @@ void operand_list_fill(struct operand_list *list, const struct schedule *schedul
         list->items = memory_resized(list->items, count, sizeof *list->items);
         list->capacity = count;
     }
+    const bool on_layer = op_is_on_layer(program, op);
     struct operand *next = list->items;
     struct access_walk walk;
     struct access access;
     accesses_begin(&walk, schedule, program, op);
-    while (accesses_next(&walk, &access))
+    while (accesses_next(&walk, &access)) {
+        if (on_layer)
+            access.block = layer_layout_rows(program, op, access.buffer);
         *next++ = operand_of(schedule, program, memory, access.buffer, access.block, access.lanes);
+    }
 }
 
 void operand_list_fini(struct operand_list *list)

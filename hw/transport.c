@@ -83,16 +83,15 @@ const struct transport_ops *transport_choose(const char *name, uint32_t ranks, s
     const struct transport_ops *transport = transport_find(name ? name : launched ? "mpi" : "local");
     if (!transport && !name)
         diagnostics_add(diag,
-                        "started as %" PRIu32 " processes by an MPI launcher for cp = %" PRIu32
+                        "started as %" PRIu32 " processes by an MPI launcher for %" PRIu32 " ranks"
                         ", but this cpsim was built without MPI",
                         launched, ranks);
     else if (!transport)
         complain_unknown(name, diag);
     else if (!transport->one_rank_a_process && launched > 1) {
-        diagnostics_add(diag,
-                        "transport '%s' runs all ranks of cp = %" PRIu32 " in one process, but %" PRIu32
-                        " processes were started",
-                        transport->name, ranks, launched);
+        diagnostics_add(
+            diag, "transport '%s' runs all %" PRIu32 " ranks in one process, but %" PRIu32 " processes were started",
+            transport->name, ranks, launched);
         transport = NULL;
     }
     return transport;

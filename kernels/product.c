@@ -5,15 +5,12 @@
 
 #include "kernels/isa.h"
 
-static bool is_supported(enum dtype dtype)
-{
-    return dtype == DTYPE_FP32 || dtype == DTYPE_BF16;
-}
-
 void product_multiply(const struct product_call *call)
 {
     struct product_call dense = *call;
-    assert(is_supported(call->a.dtype) && is_supported(call->b.dtype) && is_supported(call->c_dtype));
+    assert(call->a.dtype == DTYPE_FP32 || call->a.dtype == DTYPE_BF16);
+    assert(call->b.dtype == DTYPE_FP32 || call->b.dtype == DTYPE_BF16);
+    assert(call->c_dtype == DTYPE_FP32 || call->c_dtype == DTYPE_BF16);
     if (!dense.a.stride)
         dense.a.stride = call->a.transposed ? call->rows : call->depth;
     if (!dense.b.stride)

@@ -198,7 +198,7 @@ bool critical_path_goes_by_order(const struct plan *plan)
 void critical_path_run_in(const struct plan *plan, const struct run_order *order, struct timeline *timeline)
 {
     struct step_times *of_paths = times_of_paths(plan);
-    double *ends = memory_zeroed(order->n_steps, sizeof *ends), last = 0;
+    double *ends = memory_resized(NULL, order->n_steps, sizeof *ends), last = 0;
     uint32_t at = 0;
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
         double barrier = last;

@@ -11,20 +11,33 @@
 
 #include "models/base/memory.h"
 #include "sim/critical_path.h"
-
 #include "sim/fold.h"
-#include "sim/plan.h"
+#include "sim/plan_memo.h"
 
 /* Runs of one simulation. */
 struct runs {
-    struct simulation simulation; /* its execution serves the critical path alone */
+    struct simulation simulation; /* without an execution: each run has its own */
     struct cost cost;
-    struct plan plan; /* in the middle */
-    bool by_order;
-    struct run_order order;
+    struct plan plan;              /* in the middle */
+    const struct run_order *order; /* NULL: not by order */
+    struct run_order own;          /* where no memo has one */
     struct step_times *times; /* by order: of its steps, with room for their ends and for moved seconds of the plan */
     double *ends, **seconds;
 };
+
+/* When the host has issued what follows from all seconds: too seldom a case to spare. */
+static const struct run_order *find_order(struct runs *runs)
+{
+    struct plan_memo *memo = runs->simulation.memo;
+    if (!critical_path_goes_by_order(&runs->plan) || !critical_path_applies(&runs->plan))
+        return NULL;
+    if (memo)
+        return plan_memo_order(memo, runs->simulation.ensemble);
+    struct execution *execution = execution_of(runs->simulation.ensemble);
+    bool found = run_order_init(&runs->own, execution);
+    execution_destroy(execution);
+    return found ? &runs->own : NULL;
+}
 
 static bool runs_init(struct runs *runs, const struct simulation *simulation, struct diagnostics *diag)
 {
@@ -33,18 +46,14 @@ static bool runs_init(struct runs *runs, const struct simulation *simulation, st
     runs->cost.end = COST_MIDDLE;
     runs->simulation.cost = &runs->cost;
     runs->simulation.progress = NULL;
-    runs->simulation.execution = execution_of(ensemble);
-    if (!plan_init(&runs->plan, &runs->simulation, diag)) {
-        execution_destroy(runs->simulation.execution);
+    runs->simulation.execution = NULL;
+    if (!plan_init(&runs->plan, &runs->simulation, diag))
         return false;
-    }
-    /* When the host has issued what follows from all seconds: too seldom a case to spare. */
-    runs->by_order = critical_path_applies(&runs->plan) && critical_path_goes_by_order(&runs->plan) &&
-                     run_order_init(&runs->order, runs->simulation.execution);
-    if (!runs->by_order)
+    runs->order = find_order(runs);
+    if (!runs->order)
         return true;
-    runs->times = memory_zeroed(runs->order.n_steps, sizeof *runs->times);
-    runs->ends = memory_zeroed(runs->order.n_steps, sizeof *runs->ends);
+    runs->times = memory_zeroed(runs->order->n_steps, sizeof *runs->times);
+    runs->ends = memory_zeroed(runs->order->n_steps, sizeof *runs->ends);
     runs->seconds = memory_zeroed(ensemble->n_shapes, sizeof *runs->seconds);
     for (uint32_t s = 0; s < ensemble->n_shapes; s++)
         runs->seconds[s] = memory_zeroed(ensemble->shapes[s].program->n_ops, sizeof *runs->seconds[s]);
@@ -53,14 +62,13 @@ static bool runs_init(struct runs *runs, const struct simulation *simulation, st
 
 static void runs_fini(struct runs *runs)
 {
-    for (uint32_t s = 0; runs->by_order && s < runs->simulation.ensemble->n_shapes; s++)
+    for (uint32_t s = 0; runs->order && s < runs->simulation.ensemble->n_shapes; s++)
         free(runs->seconds[s]);
     free(runs->seconds);
     free(runs->times);
     free(runs->ends);
-    run_order_fini(&runs->order);
+    run_order_fini(&runs->own);
     plan_fini(&runs->plan);
-    execution_destroy(runs->simulation.execution);
 }
 
 /* The times of all steps with the costs as they are now. */
@@ -74,8 +82,8 @@ static void fill_in(struct runs *runs)
                 runs->seconds[s][i] =
                     cost_op_moved_seconds(&runs->cost, program, &program->ops[i], runs->plan.locals->seconds[s][i]);
     }
-    for (uint32_t i = 0; i < runs->order.n_steps; i++) {
-        const struct ordered_step *step = &runs->order.steps[i];
+    for (uint32_t i = 0; i < runs->order->n_steps; i++) {
+        const struct ordered_step *step = &runs->order->steps[i];
         struct step_times *times = &runs->times[i];
         if (!step->counts)
             continue;
@@ -111,10 +119,10 @@ static bool run_at(struct runs *runs, enum cost_end end, uint32_t moved, double 
 {
     runs->cost.end = end;
     runs->cost.moved = 1U << moved;
-    if (!runs->by_order)
+    if (!runs->order)
         return run_anew(runs, seconds, diag);
     fill_in(runs);
-    *seconds = run_order_seconds(&runs->order, runs->times, runs->ends);
+    *seconds = run_order_seconds(runs->order, runs->times, runs->ends);
     return true;
 }
 

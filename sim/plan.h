@@ -81,7 +81,8 @@ static inline double plan_speed(const struct plan *plan, uint32_t instance)
 static inline double plan_seconds(const struct plan *plan, struct activity local)
 {
     uint32_t shape = plan->simulation->ensemble->instances[local.instance].shape;
-    return plan->locals->seconds[shape][local.op] / plan_speed(plan, local.instance);
+    double seconds = plan->locals->seconds[shape][local.op];
+    return plan->speed ? seconds / plan->speed[local.instance] : seconds;
 }
 
 /* Those of them that its launch takes: asked for only where two compute streams meet, so not kept. */

@@ -9,7 +9,7 @@
 #include "models/base/memory.h"
 #include "models/cost/local_costs.h"
 
-#define LOCALS_MAX 8
+#define LOCALS_MAX 16 /* an interval asks for the middle, and two for each local constant */
 #define ORDERS_MAX 4
 #define OUTLOOK_OPERATIONS_MAX ((size_t)4 << 20) /* of all outlooks that are kept */
 

@@ -5,38 +5,28 @@
  * passes (transfers.h). What a message costs follows from its program and from this (transfers.h), so instances of one
  * shape with equal surroundings have equal costs, whichever their GPUs are.
  *
- * A program has many collectives among few sets of members, so all is asked of each set once.
+ * A program has many collectives among few sets of members, so all is asked of each set once (member_sets.h).
  */
 #ifndef CPSIM_SIM_SURROUNDINGS_H
 #define CPSIM_SIM_SURROUNDINGS_H
 
 #include "models/cost/communicators.h"
 #include "sim/engine.h"
+#include "sim/member_sets.h"
 
 struct surroundings {
     uint32_t *numbers; /* all of the below, one after the other: equal memory is equal surroundings */
     size_t count, capacity;
     uint32_t n_peers, n_levels;
-    const uint32_t *set_of; /* [collective]: of the neighbourhood */
-};
-
-/* Who the members of a shape's collectives are. */
-struct member_sets {
-    uint32_t *set_of; /* [collective] */
-    struct members *sets;
-    uint32_t n_sets;
+    const uint32_t *set_of; /* [collective]: the number of its set of members; the neighbourhood's */
 };
 
 /* What is asked for many instances of a simulation. */
 struct neighbourhood {
     const struct simulation *simulation;
-    const struct ensemble *whole; /* of all ranks: their places are its instances */
     struct communicators communicators;
-    struct member_sets *sets; /* [shape] */
-    uint64_t *gpus;           /* [place] */
-    /* [level][place]: equal for two places that are within the same instance of the level; NULL in a graph, where
-     * levels do not nest. */
-    uint32_t *within[LEVELS_MAX];
+    struct seating seating;
+    struct member_sets sets;
     /* Where a level has a fan_bandwidth: [level][place]: how many GPUs of its instance of the level are in use. */
     uint32_t *together[LEVELS_MAX];
     /* Spans found so far: [stream * ranks + lowest member] for the group asked for last. */
@@ -44,6 +34,7 @@ struct neighbourhood {
     uint32_t group;
 };
 
+/* The neighbourhood stays where it is. */
 void neighbourhood_init(struct neighbourhood *neighbourhood, const struct simulation *simulation);
 void neighbourhood_fini(struct neighbourhood *neighbourhood);
 

@@ -124,6 +124,17 @@ static uint32_t steps_of(const struct collective *collective)
     return collective->call == CALL_ALL_REDUCE ? 2 * round : round;
 }
 
+/* Rings beside each other leave an instance of a level at different members, but are one call of all bytes. */
+static void count_all_levels(const struct walk *walk, const struct op *op, struct transfer *transfer)
+{
+    transfer->level_bytes = 0;
+    for (uint32_t k = 0; k < walk->n_levels; k++) {
+        const struct sent *sent = of_collective(walk, op, k);
+        transfer->level_bytes += sent->bytes;
+        transfer->rounds = sent->rounds > transfer->rounds ? sent->rounds : transfer->rounds;
+    }
+}
+
 static struct transfer transfer_of(const struct walk *walk, uint32_t i)
 {
     const struct op *op = &walk->program->ops[i];
@@ -138,10 +149,14 @@ static struct transfer transfer_of(const struct walk *walk, uint32_t i)
         const struct sent *sent = of_collective(walk, op, level);
         const struct collective *collective = &walk->program->collectives[op->collective - 1];
         transfer.call = collective->call;
-        transfer.steps = steps_of(collective);
         transfer.level_bytes = sent->bytes;
         transfer.rounds = sent->rounds;
         transfer.members = surroundings_members(walk->surroundings, op->collective - 1, level);
+        transfer.steps = steps_of(collective);
+        transfer.span_members =
+            surroundings_members(walk->surroundings, op->collective - 1, transfer.communicator.span);
+        if (collective->flowing)
+            count_all_levels(walk, op, &transfer);
     }
     return transfer;
 }

@@ -24,7 +24,8 @@ static inline bool transfers_equal(const struct transfer *a, const struct transf
     return a->bytes == b->bytes && a->communicator.ranks == b->communicator.ranks &&
            a->communicator.span == b->communicator.span && a->peer_bytes == b->peer_bytes &&
            a->posted_bytes == b->posted_bytes && a->call == b->call && a->level_bytes == b->level_bytes &&
-           a->rounds == b->rounds && a->members == b->members && a->steps == b->steps && a->fan_level == b->fan_level &&
+           a->rounds == b->rounds && a->members == b->members && a->steps == b->steps &&
+           a->span_members == b->span_members && a->fan_level == b->fan_level &&
            a->fan_bytes_per_s >= b->fan_bytes_per_s && a->fan_bytes_per_s <= b->fan_bytes_per_s;
 }
 

@@ -9,6 +9,7 @@
 
 #include "hw/compute.h"
 #include "hw/cpu/cpu_action.h"
+#include "hw/layer_layout.h"
 #include "models/base/memory.h"
 
 struct compute {
@@ -86,9 +87,11 @@ static void run(struct compute *cpu, const struct program *program, uint32_t ind
 {
     const struct op *op = &program->ops[index];
     assert(!op_is_message(op));
-    if (op->lanes.heads == 0 || op->lanes.items == 0)
+    const bool of_layer = op_is_of_layer(op), has_lanes = op->lanes.heads && op->lanes.items;
+    if (!of_layer && !has_lanes && !op_is_on_layer(program, op))
         return;
-    operand_list_fill(&cpu->operands, cpu->schedule, program, op, memory);
+    if (!of_layer)
+        operand_list_fill(&cpu->operands, cpu->schedule, program, op, memory);
     const struct action action = {
         .schedule = cpu->schedule,
         .program = program,
@@ -99,7 +102,9 @@ static void run(struct compute *cpu, const struct program *program, uint32_t ind
         .writes = cpu->operands.items + op->n_reads,
         .keys = cpu->keys,
     };
-    if (op->kind == OP_ATTEND)
+    if (of_layer)
+        cpu_layer(&action);
+    else if (op->kind == OP_ATTEND)
         cpu_attend(&action);
     else if (op->kind == OP_ATTEND_BACKWARD)
         cpu_attend_backward(&action);
@@ -111,7 +116,8 @@ static void run(struct compute *cpu, const struct program *program, uint32_t ind
 
 const struct compute_ops compute_cpu = {
     .name = "cpu",
-    .summary = "attention on this machine's CPU, one core a rank",
+    .summary = "attention and layers on this machine's CPU, one core a rank",
+    .layers = true,
     .open = open_cpu,
     .close = close_cpu,
     .allocate = allocate,

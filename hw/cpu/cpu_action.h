@@ -46,5 +46,6 @@ void cpu_attend(const struct action *action);
 void cpu_attend_backward(const struct action *action);
 void cpu_elements(const struct action *action); /* each number, or each lane of each row, alone */
 void cpu_copy(const struct action *action);     /* layout copies */
+void cpu_layer(const struct action *action);    /* of layers: whole buffers, no operands */
 
 #endif

@@ -26,6 +26,8 @@ struct executor *executor_create(const struct schedule *schedule, const struct p
         .compute = compute,
         .transport_ops = transport_ops,
         .end = end,
+        .rank = program->rank,
+        .place = {.rank = program->rank},
     };
     stream_order_init(&x->order, program);
     rank_memory_init(&x->memory, &x->order, compute_ops, compute);
@@ -46,6 +48,12 @@ void executor_destroy(struct executor *x)
     free(x->unfilled);
     free(x->in_flight);
     free(x);
+}
+
+void executor_set_place(struct executor *x, uint32_t rank, struct layers_place place)
+{
+    x->rank = rank;
+    x->place = place;
 }
 
 void executor_use_calls(struct executor *x, const struct rank_calls *calls)
@@ -81,7 +89,7 @@ void executor_fail(struct executor *x, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    snprintf(reason, sizeof reason, "rank %" PRIu32 ": %s", x->program->rank, what);
+    snprintf(reason, sizeof reason, "rank %" PRIu32 ": %s", x->rank, what);
     x->failed = true;
     x->transport_ops->fail(x->end, reason);
 }
@@ -255,6 +263,18 @@ static bool run_named_phase(struct executor *x, enum phase phase)
     return good;
 }
 
+/* Attention's results live until the end of the step; those of a layer are read as they come. */
+static void read_outputs(struct executor *x, enum phase phase)
+{
+    const struct rank_tensors tensors = executor_tensors(x);
+    if (!x->step->outputs)
+        return;
+    if (x->schedule->experiment->step.scope != SCOPE_ATTENTION)
+        rank_tensors_read_layer(&tensors, phase, x->step->outputs);
+    else if (phase == PHASE_COUNT - 1)
+        rank_tensors_read(&tensors, x->step->outputs);
+}
+
 static bool run_step(struct executor *x, const struct executor_step *step)
 {
     begin_step(x, step);
@@ -265,10 +285,7 @@ static bool run_step(struct executor *x, const struct executor_step *step)
         } else if (!run_named_phase(x, (enum phase)phase)) {
             return false;
         }
-    }
-    if (step->outputs) {
-        const struct rank_tensors tensors = executor_tensors(x);
-        rank_tensors_read(&tensors, step->outputs);
+        read_outputs(x, (enum phase)phase);
     }
     executor_go_to_point(x, x->memory.lifetimes.n_points - 1);
     x->record.peak_bytes = x->memory.peak_bytes;

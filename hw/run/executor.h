@@ -68,6 +68,9 @@ struct executor *executor_create(const struct schedule *schedule, const struct p
                                  const struct transport_ops *transport_ops, struct transport *end);
 void executor_destroy(struct executor *x);
 
+/* Of a layer: which rank of the run this is, and where in the layout. (Else the CP rank of the program.) */
+void executor_set_place(struct executor *x, uint32_t rank, struct layers_place place);
+
 /* From now on collectives are calls of the transport, in place of messages and sums; `calls` (of the executor's order
  * and end) outlives the executor. */
 void executor_use_calls(struct executor *x, const struct rank_calls *calls);

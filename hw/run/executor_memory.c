@@ -14,7 +14,7 @@
 
 struct rank_tensors executor_tensors(const struct executor *x)
 {
-    return (struct rank_tensors){x->schedule, x->program, x->compute_ops, x->compute, x->memory.memory};
+    return (struct rank_tensors){x->schedule, x->program, x->compute_ops, x->compute, x->memory.memory, x->place};
 }
 
 static void fill_new(void *context, uint32_t index)
@@ -22,7 +22,7 @@ static void fill_new(void *context, uint32_t index)
     struct executor *x = context;
     const struct buffer *buffer = &x->program->buffers[index];
     void *memory = x->memory.memory[index];
-    if (rank_memory_is_input(buffer)) {
+    if (x->memory.is_input[index]) {
         const struct rank_tensors tensors = executor_tensors(x);
         rank_tensors_write_input(&tensors, x->step->seed, index);
     } else if (x->queued) {

@@ -18,6 +18,8 @@ struct executor {
     struct compute *compute;
     const struct transport_ops *transport_ops;
     struct transport *end;
+    uint32_t rank; /* of the run */
+    struct layers_place place;
     const struct rank_calls *calls; /* NULL: collectives are messages and sums like others */
     struct queued *queued;          /* NULL: the backend is not asynchronous, or nothing has run yet */
     struct turns *turns;            /* NULL: kernels do not take turns with those of other ranks */

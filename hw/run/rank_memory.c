@@ -4,12 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hw/run/layer_tensors.h"
 #include "models/base/memory.h"
 
-bool rank_memory_is_input(const struct buffer *buffer)
+static void find_inputs(struct rank_memory *memory)
 {
-    return buffer->role == ROLE_RESIDENT &&
-           (buffer->tensor == TENSOR_Q || buffer->tensor == TENSOR_KV || buffer->tensor == TENSOR_DO);
+    const struct program *program = memory->program;
+    struct layer_buffers layer;
+    layer_buffers_find(program, &layer);
+    for (uint32_t b = 0; b < program->n_buffers; b++) {
+        const struct buffer *buffer = &program->buffers[b];
+        memory->is_input[b] =
+            b == layer.x || b == layer.dy || buffer->tensor == TENSOR_WEIGHT ||
+            (buffer->role == ROLE_RESIDENT &&
+             (buffer->tensor == TENSOR_Q || buffer->tensor == TENSOR_KV || buffer->tensor == TENSOR_DO));
+    }
 }
 
 /* Sorts lives into lists by the point of their birth or death (a counting sort). */
@@ -79,8 +88,7 @@ void rank_memory_init(struct rank_memory *memory, const struct stream_order *ord
     lifetimes_init(&memory->lifetimes, order);
     list_points(&memory->births, &memory->lifetimes, program->n_buffers, true);
     list_points(&memory->deaths, &memory->lifetimes, program->n_buffers, false);
-    for (uint32_t b = 0; b < program->n_buffers; b++)
-        memory->is_input[b] = rank_memory_is_input(&program->buffers[b]);
+    find_inputs(memory);
     find_pieces(memory);
     uint64_t bytes = 0;
     for (uint32_t point = 0; point < memory->lifetimes.n_points; point++) {

@@ -23,7 +23,7 @@ struct rank_memory {
         uint32_t *buffers, *starts; /* those of point p: buffers[starts[p]] to buffers[starts[p + 1]] */
     } births, deaths;
     void **memory;  /* [buffer]; NULL: none now */
-    bool *is_input; /* [buffer] */
+    bool *is_input; /* [buffer]: Q, KV or dO of the rank itself; of a layer x, dy and weights */
     /* Pieces of memory, each known by its first buffer. */
     uint32_t *leaders;     /* [buffer]: of the piece that it is in */
     uint64_t *offsets;     /* [buffer]: in that */
@@ -51,8 +51,4 @@ void rank_memory_reset(struct rank_memory *memory, bool keep_inputs);
  * each buffer that gets memory with undefined contents. Returns the buffer for which there was not enough, or -1. */
 int64_t rank_memory_at(struct rank_memory *memory, uint32_t point, void (*born)(void *context, uint32_t buffer),
                        void *context);
-
-/* An input: Q, KV or dO of the rank itself. */
-bool rank_memory_is_input(const struct buffer *buffer);
-
 #endif

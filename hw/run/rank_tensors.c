@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "hw/layout.h"
+#include "hw/run/rank_layer.h"
 #include "hw/verify/inputs.h"
 #include "models/base/memory.h"
 
@@ -76,7 +77,9 @@ static void write_array(const struct rank_tensors *t, uint64_t seed, uint32_t in
 void rank_tensors_write_input(const struct rank_tensors *t, uint64_t seed, uint32_t buffer)
 {
     enum tensor tensor = (enum tensor)t->program->buffers[buffer].tensor;
-    if (tensor == TENSOR_KV) {
+    if (tensor_is_of_layer(tensor)) {
+        rank_layer_write(t, seed, buffer);
+    } else if (tensor == TENSOR_KV) {
         write_array(t, seed, buffer, 0, INPUT_K);
         write_array(t, seed, buffer, 1, INPUT_V);
     } else {
@@ -88,7 +91,23 @@ void rank_tensors_write_input(const struct rank_tensors *t, uint64_t seed, uint3
 
 const char *output_name(enum output output)
 {
-    static const char *const names[OUTPUT_COUNT] = {"O", "LSE", "dQ", "dK", "dV"};
+    static const char *const names[OUTPUT_COUNT] = {
+        [OUTPUT_O] = "O",
+        [OUTPUT_LSE] = "LSE",
+        [OUTPUT_DQ] = "dQ",
+        [OUTPUT_DK] = "dK",
+        [OUTPUT_DV] = "dV",
+        [OUTPUT_Y] = "y",
+        [OUTPUT_DX] = "dx",
+        [OUTPUT_DNORM_1] = "dnorm_1",
+        [OUTPUT_DW_Q] = "dW_q",
+        [OUTPUT_DW_K] = "dW_k",
+        [OUTPUT_DW_V] = "dW_v",
+        [OUTPUT_DW_O] = "dW_o",
+        [OUTPUT_DNORM_2] = "dnorm_2",
+        [OUTPUT_DW_UP] = "dW_up",
+        [OUTPUT_DW_DOWN] = "dW_down",
+    };
     return names[output];
 }
 

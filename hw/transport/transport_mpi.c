@@ -63,7 +63,8 @@ static bool open_mpi(uint32_t ranks, const uint32_t *place_of_rank, struct trans
     *first_rank = (uint32_t)rank;
     const int place_on_host = own_place_on_host(rank);
     if ((uint32_t)size != ranks)
-        return diagnostics_add(diag, "the experiment has cp = %u, but %d process%s started, expected one for each rank",
+        return diagnostics_add(diag,
+                               "the experiment has %u ranks, but %d process%s started, expected one for each rank",
                                ranks, size, size == 1 ? " was" : "es were");
     struct transport *end = memory_zeroed(1, sizeof *end);
     end->ranks = size;

@@ -233,6 +233,9 @@ bool events_check(const struct schedule *schedule, struct diagnostics *diag)
     const struct experiment *experiment = schedule->experiment;
     uint64_t numbers = (uint64_t)schedule->q_heads * experiment->model.head_dim;
     size_t before = diag->count;
+    if (experiment->step.scope != SCOPE_ATTENTION)
+        return experiment_complain(experiment, "workload", "scope", diag,
+                                   "--events executes attention alone, expected scope = attention");
     if (experiment->seq_len > EVENTS_SEQ_LEN_MAX)
         diagnostics_add(diag, "--events prints every row: 'seq_len' is %" PRIu64 ", expected at most %d",
                         experiment->seq_len, EVENTS_SEQ_LEN_MAX);

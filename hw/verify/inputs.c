@@ -27,6 +27,11 @@ double input_value(uint64_t seed, enum input input, uint64_t position, uint64_t 
     return (double)number_rounded(dtype, row_value(row_key(seed, input, position), input, index));
 }
 
+double input_number(uint64_t seed, enum input input, uint64_t position, uint64_t index)
+{
+    return (double)row_value(row_key(seed, input, position), input, index);
+}
+
 void input_row(uint64_t seed, enum input input, uint64_t position, uint64_t first, size_t count, enum dtype dtype,
                void *row)
 {

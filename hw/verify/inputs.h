@@ -13,12 +13,16 @@
 
 #define QUERY_GAIN 6
 
-enum input { INPUT_Q, INPUT_K, INPUT_V, INPUT_DO };
+/* Of a layer: its input, the gradient of its output, and from INPUT_WEIGHTS on each of its weights. */
+enum input { INPUT_Q, INPUT_K, INPUT_V, INPUT_DO, INPUT_X, INPUT_DY, INPUT_WEIGHTS };
 
 /* The value at `index` of row `position`, rounded to `dtype` (fp32, bf16 or fp16); index: ((batch item * heads) + head)
  * * dim
  * + d. */
 double input_value(uint64_t seed, enum input input, uint64_t position, uint64_t index, enum dtype dtype);
+
+/* The number before it is rounded: exact in fp32. */
+double input_number(uint64_t seed, enum input input, uint64_t position, uint64_t index);
 
 /* Values `first`, first + 1, ... of a row: `count` of them, of type `dtype`, or as doubles. */
 void input_row(uint64_t seed, enum input input, uint64_t position, uint64_t first, size_t count, enum dtype dtype,

@@ -56,7 +56,7 @@ static struct problem problem_of(const struct verify_input *input, struct verifi
         .out = out,
     };
     *out = (struct verification){.kind = input->sampled ? CHECK_SAMPLED : CHECK_FULL};
-    for (int t = 0; t < OUTPUT_COUNT; t++) {
+    for (int t = 0; t < OUTPUT_ATTENTION_COUNT; t++) {
         out->tensors[t].present = experiment->train || t == OUTPUT_O || t == OUTPUT_LSE;
         if (out->tensors[t].present)
             out->tensors[t].tolerance = tolerance_of(input, (enum output)t);
@@ -95,11 +95,10 @@ void check_note_worst(struct tensor_check *check, uint32_t rank, uint64_t positi
     check->position = position;
 }
 
-void problem_compare(const struct problem *problem, enum output output, uint32_t rank, uint64_t position,
-                     const float *got, const double *expected, size_t count, double floor)
+void tensor_check_row(struct tensor_check *check, uint32_t rank, uint64_t position, const float *got,
+                      const double *expected, size_t count, double floor)
 {
-    struct tensor_check *check = &problem->out->tensors[output];
-    double scale = output == OUTPUT_LSE ? 1 : floor;
+    double scale = floor;
     for (size_t i = 0; i < count; i++)
         scale = fmax(scale, fabs(expected[i]));
     for (size_t i = 0; i < count; i++) {
@@ -117,6 +116,13 @@ void problem_compare(const struct problem *problem, enum output output, uint32_t
                 check_note_worst(check, rank, position);
         }
     }
+}
+
+void problem_compare(const struct problem *problem, enum output output, uint32_t rank, uint64_t position,
+                     const float *got, const double *expected, size_t count, double floor)
+{
+    tensor_check_row(&problem->out->tensors[output], rank, position, got, expected, count,
+                     output == OUTPUT_LSE ? 1 : floor);
 }
 
 double root_mean_square(const double *values, size_t count)
@@ -173,7 +179,7 @@ static double delta_terms(const struct problem *problem, const double *o, const 
 static void compare_rank(const struct problem *problem, uint32_t rank, const struct outputs *outputs,
                          double *const expected[OUTPUT_COUNT], const double floors[OUTPUT_COUNT])
 {
-    for (int t = 0; t < OUTPUT_COUNT; t++) {
+    for (int t = 0; t < OUTPUT_ATTENTION_COUNT; t++) {
         if (!expected[t])
             continue;
         struct owned owned = problem_owned(problem, rank, output_is_of_keys((enum output)t));
@@ -289,6 +295,12 @@ void verification_join(struct verification *verification, const struct verificat
     }
 }
 
+/* What tensor_check.position counts. */
+static const char *row_word(enum output output)
+{
+    return output_is_of_weight(output) ? "row" : "position";
+}
+
 bool verification_judge(struct verification *verification, struct diagnostics *diag)
 {
     verification->passed = true;
@@ -299,16 +311,17 @@ bool verification_judge(struct verification *verification, struct diagnostics *d
         verification->passed = false;
         if (check->non_finite)
             diagnostics_add(diag,
-                            "verification failed: %s of rank %" PRIu32 ", position %" PRIu64
+                            "verification failed: %s of rank %" PRIu32 ", %s %" PRIu64
                             " is not a finite number (%" PRIu64 " such values in all)",
-                            output_name((enum output)t), check->rank, check->position, check->non_finite);
+                            output_name((enum output)t), check->rank, row_word((enum output)t), check->position,
+                            check->non_finite);
         else
             diagnostics_add(diag,
-                            "verification failed: %s of rank %" PRIu32 ", position %" PRIu64
+                            "verification failed: %s of rank %" PRIu32 ", %s %" PRIu64
                             " is off by %.3g of its scale, expected at most %.3g (%" PRIu64 " of %" PRIu64
                             " values are beyond that)",
-                            output_name((enum output)t), check->rank, check->position, check->max_error,
-                            check->tolerance, check->wrong, check->values);
+                            output_name((enum output)t), check->rank, row_word((enum output)t), check->position,
+                            check->max_error, check->tolerance, check->wrong, check->values);
     }
     return verification->passed;
 }

@@ -50,7 +50,7 @@ struct tensor_check {
     uint64_t values;            /* compared */
     uint64_t non_finite, wrong; /* wrong: finite, but beyond the tolerance */
     uint32_t rank;              /* of the worst value, the first that is not finite if there is one */
-    uint64_t position;
+    uint64_t position;          /* of a gradient of a layer's weight: its row */
 };
 
 struct verification {

@@ -32,6 +32,10 @@ double root_mean_square(const double *values, size_t count);
 
 void check_note_worst(struct tensor_check *check, uint32_t rank, uint64_t position);
 
+/* Compares one row; errors are measured by its largest number, at least by `floor`. `got` NULL: nothing was put out. */
+void tensor_check_row(struct tensor_check *check, uint32_t rank, uint64_t position, const float *got,
+                      const double *expected, size_t count, double floor);
+
 /* Compares one row (or a head of it) of `output`; `got` NULL: nothing was put out. `floor`: at least the error's scale.
  */
 void problem_compare(const struct problem *problem, enum output output, uint32_t rank, uint64_t position,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "models/base/memory.h"
+#include "models/cost/product_cost.h"
 #include "models/input/device_keys.h"
 #include "models/input/graph.h"
 #include "models/input/key_table.h"
@@ -267,6 +268,32 @@ static void add_table(struct constants *constants, struct attention_table *table
     rates->value = largest * table->rate_scale;
 }
 
+/* Matrix products of whole layers, in the types that they are computed in; likewise. */
+static void add_products(struct constants *constants, struct device *device, const struct cost *cost)
+{
+    const struct experiment *experiment = cost->schedule->experiment;
+    if (experiment->step.scope == SCOPE_ATTENTION)
+        return;
+    enum dtype type = dtype_output(experiment->dtype);
+    bool in_fp8 = experiment->step.linear == LINEAR_FP8;
+    const struct product_table *linear = product_table_of(device, in_fp8 ? DTYPE_FP8 : type),
+                               *head = product_table_of(device, type);
+    for (size_t i = 0; i < device->n_products; i++) {
+        struct product_table *table = &device->products[i];
+        if (table != linear && (table != head || experiment->step.scope != SCOPE_MODEL))
+            continue;
+        const char *dtype = table->named_dtype < 0 ? "any" : dtype_name((enum dtype)table->named_dtype);
+        struct constant *rates = add(constants, memory_format("product %s.rates", dtype), DIMENSION_FLOPS);
+        add_place(rates, &table->rate_scale);
+        if (table->peak_flops_per_s > 0)
+            add_place(rates, &table->peak_flops_per_s);
+        double largest = 0;
+        for (size_t k = 0; k < table->n_rates; k++)
+            largest = fmax(largest, table->rates[k].flops_per_s);
+        rates->value = largest * table->rate_scale;
+    }
+}
+
 /* A share is a plain number of the device; those of other sections say how far something varies, or of which runs. */
 static void add_shares(struct constants *constants, struct device *device, double growth)
 {
@@ -287,6 +314,7 @@ static void add_device(struct constants *constants, struct device *device, const
     for (size_t i = 0; i < device->n_tables; i++)
         if (cost->fit[PASS_FORWARD].table == &device->tables[i] || cost->fit[PASS_BACKWARD].table == &device->tables[i])
             add_table(constants, &device->tables[i]);
+    add_products(constants, device, cost);
 }
 
 void constants_init(struct constants *constants, const struct constant_holders *holders, const struct cost *cost,

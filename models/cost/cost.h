@@ -69,11 +69,13 @@ struct transfer {
                             * its channels */
     uint64_t posted_bytes; /* of those posted together with it by its sender over the same level, likewise */
     uint32_t call;         /* enum collective_call that it is a part of; CALL_COUNT: of none */
-    /* Of a collective, what its sender sends over the same level: bytes, in how many groups, among how many. */
+    /* Of a collective, what its sender sends over the same level (of a flowing one, over all levels): bytes, in how
+     * many groups; and among how many at this level. */
     uint64_t level_bytes;
     uint32_t rounds, members;
-    /* Of a flowing collective, how many steps of a ring the one message stands for; 0 and 1: it is a message. */
-    uint32_t steps;
+    /* Of a flowing collective, how many steps of a ring the one message stands for (0 and 1: it is a message), and
+     * among how many the outermost level is that any two members have between them. */
+    uint32_t steps, span_members;
     double fan_bytes_per_s; /* the most it reaches as one of a fan (sim/transfers.h); 0: any */
     uint32_t fan_level;     /* that allows no more */
 };
@@ -91,7 +93,7 @@ struct transfer_cost {
  * another one, or of an all-to-all, which is messages to the library too: by its channels. Where the level of its route
  * says nothing of these: alpha, or, where the size curve says that the message takes longer than alpha and its bytes at
  * the level's bandwidth, that much more. A message that stands for steps of a ring: their delays, one after the other,
- * and their rate, that of a step's bytes. */
+ * and their rate, that of a step's bytes, at the pace of the outermost level of the ring. */
 struct transfer_cost cost_transfer(const struct cost *cost, const struct route *route, const struct transfer *transfer);
 
 /* SMs that a message holds on the device of either end while it moves: one for each of its channels, unless the

@@ -15,9 +15,11 @@
  * By a protocol it takes what it takes written out: the protocol's start and all bytes at its rate. By channels or a
  * curve, n times what a step's message waits, and the bytes at the rate that such a message has: as if no step began
  * before the one before it ended, which is right for a ring in step over links that are alike. Its sums are a part of
- * the rate. What it leaves out: each neighbour goes by its own link, so a member whose links are faster than others'
- * ends sooner than the ring would let it; and that the steps of a ring over links of several latencies wait for some of
- * them each, not all for their own.
+ * the rate.
+ * A ring is as fast as its slowest part: a message to a neighbour that is nearer than others takes what one over the
+ * outermost level of the ring takes, by that level's own latency and bandwidth. What this leaves out: steps over links
+ * of several latencies wait for some of them each, not all for the longest; who comes behind a slow link gets its first
+ * blocks sooner; and what others do to a slow link, members elsewhere in the ring do not feel.
  */
 #include <math.h>
 
@@ -143,9 +145,37 @@ static struct transfer_cost by_library(const struct cost *cost, const struct rou
     return by_curve(cost, route, transfer);
 }
 
+/* What a message of a flowing collective would take over the outermost level of its ring. */
+static struct transfer_cost over_span(const struct cost *cost, const struct route *route,
+                                      const struct transfer *transfer)
+{
+    const struct level *level = &cost->topology->levels[transfer->communicator.span];
+    struct route outermost = *route;
+    struct transfer as_there = *transfer;
+    outermost.level = transfer->communicator.span;
+    outermost.alpha_seconds = fmax(route->alpha_seconds, level->latency_seconds);
+    outermost.bytes_per_s = fmin(route->bytes_per_s, level->bytes_per_s);
+    as_there.members = transfer->span_members;
+    uint64_t all = transfer->level_bytes / transfer->rounds;
+    if (all > transfer->bytes) /* of several rings one leaves the node here: the others leave it elsewhere, as fast */
+        as_there.bytes = as_there.posted_bytes = all - transfer->bytes;
+    struct transfer_cost pace = by_library(cost, &outermost, &as_there);
+    pace.bytes_per_s *= (double)transfer->bytes / (double)as_there.bytes;
+    return pace;
+}
+
+static double seconds_of(const struct transfer_cost *cost, const struct transfer *transfer)
+{
+    return cost->delay_seconds + (double)transfer->bytes / cost->bytes_per_s;
+}
+
 struct transfer_cost cost_transfer(const struct cost *cost, const struct route *route, const struct transfer *transfer)
 {
     struct transfer_cost result = by_library(cost, route, transfer);
+    if (transfer->steps > 1 && transfer->communicator.span > route->level && !cost->topology->graph) {
+        struct transfer_cost pace = over_span(cost, route, transfer);
+        result = seconds_of(&pace, transfer) > seconds_of(&result, transfer) ? pace : result;
+    }
     bool fans = transfer->fan_bytes_per_s > 0 && mechanism_counts(cost->without, MECHANISM_FANS);
     if (fans && transfer->fan_bytes_per_s < result.bytes_per_s) {
         result.bytes_per_s = transfer->fan_bytes_per_s;

@@ -5,9 +5,11 @@
 
 void local_costs_of(struct local_costs *locals, const struct cost *cost)
 {
+    const uint32_t local = (1U << CONSTANT_LEVELS) - 1; /* constants; the others are of messages */
+    uint32_t moved = cost->end == COST_MIDDLE ? 0 : cost->moved & local;
     *locals = (struct local_costs){.in_library = cost->topology->levels[0].n_protocols > 0,
-                                   .end = cost->end,
-                                   .moved = cost->moved,
+                                   .end = moved ? cost->end : COST_MIDDLE,
+                                   .moved = moved,
                                    .without = cost->without};
     memcpy(locals->device, cost->topology->device, sizeof locals->device);
     memcpy(locals->kernel, cost->topology->kernel, sizeof locals->kernel);

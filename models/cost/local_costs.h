@@ -9,9 +9,9 @@
 struct local_costs {
     char device[sizeof((struct topology *)0)->device];
     char kernel[sizeof((struct topology *)0)->kernel];
-    bool in_library; /* sums and copies of collectives are part of what the library's take */
-    enum cost_end end;
-    uint32_t moved;
+    bool in_library;   /* sums and copies of collectives are part of what the library's take */
+    enum cost_end end; /* of what is moved */
+    uint32_t moved;    /* of the constants that local times go by */
     mechanism_set without;
 };
 

@@ -204,6 +204,12 @@ static const struct key_spec steps_keys[] = {
              "beside attend_keys, where its keys are a part of those held"),
     STEP_KEY("attend_backward_part", IMPLEMENTATION_ATTEND_BACKWARD_PART, "the same around a backward kernel"),
     STEP_KEY("attend_backward_keys_part", IMPLEMENTATION_ATTEND_BACKWARD_KEYS_PART, "and by its keys"),
+    STEP_KEY("norm", IMPLEMENTATION_NORM, "a layer's norm (B/element of its result)"),
+    STEP_KEY("norm_backward", IMPLEMENTATION_NORM_BACKWARD, "and backward"),
+    STEP_KEY("activate", IMPLEMENTATION_ACTIVATE, "the MLP's activation function (B/element of its result)"),
+    STEP_KEY("activate_backward", IMPLEMENTATION_ACTIVATE_BACKWARD, "and backward, by the same elements"),
+    STEP_KEY("rotate", IMPLEMENTATION_ROTATE, "rotary embeddings (B/element of Q and K); absent: not counted"),
+    STEP_KEY("rotate_backward", IMPLEMENTATION_ROTATE_BACKWARD, "and of their gradients"),
     STEP_KEY("layout", IMPLEMENTATION_LAYOUT, "copies that bring rows or heads into another order"),
     SOURCE_KEY,
 };

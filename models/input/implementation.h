@@ -39,6 +39,12 @@ enum implementation_step {
     IMPLEMENTATION_ATTEND_KEYS_PART, /* or of the keys */
     IMPLEMENTATION_ATTEND_BACKWARD_PART,
     IMPLEMENTATION_ATTEND_BACKWARD_KEYS_PART,
+    IMPLEMENTATION_NORM, /* of layers: a norm, forward and backward, by elements of hidden; */
+    IMPLEMENTATION_NORM_BACKWARD,
+    IMPLEMENTATION_ACTIVATE, /* an activation function, by elements of what goes down the MLP; */
+    IMPLEMENTATION_ACTIVATE_BACKWARD,
+    IMPLEMENTATION_ROTATE, /* and rotary embeddings beside the product to Q and K, by their elements */
+    IMPLEMENTATION_ROTATE_BACKWARD,
     IMPLEMENTATION_STEPS,
 };
 

@@ -374,6 +374,21 @@ static bool set_entry(struct ini_document *document, const char *name, const cha
     return true;
 }
 
+/* As if the file did not write it; false if it does not. */
+static bool take_back_entry(struct ini_document *document, const char *name, const char *key)
+{
+    struct ini_section *section = find_section(document, name);
+    struct ini_entry *entry = section ? find_entry(section, key) : NULL;
+    if (!entry || entry->line < 0)
+        return false;
+    free(entry->key);
+    free(entry->value);
+    size_t behind = section->n_entries - 1 - (size_t)(entry - section->entries);
+    memmove(entry, entry + 1, behind * sizeof *entry);
+    section->n_entries--;
+    return true;
+}
+
 bool ini_document_override(struct ini_document *document, const char *text, struct diagnostics *diag)
 {
     const char *bad = bad_character(text, strlen(text));
@@ -400,8 +415,12 @@ bool ini_document_override(struct ini_document *document, const char *text, stru
         char *value = equals + 1 + strspn(equals + 1, " \t");
         for (size_t length = strlen(value); length > 0 && is_blank(value[length - 1]);)
             value[--length] = '\0';
-        if (*value == '\0')
-            ok = diagnostics_add(diag, "--set %s: no value, expected section.key=value", text);
+        if (*value == '\0' && take_back_entry(document, section, dot + 1))
+            ok = true;
+        else if (*value == '\0')
+            ok =
+                diagnostics_add(diag, "--set %s: takes back a key that '%s' does not write, expected section.key=value",
+                                text, document->path);
         else if (set_entry(document, section, dot + 1, value))
             ok = true;
         else

@@ -43,7 +43,8 @@ const struct ini_section *ini_document_section(const struct ini_document *docume
 const struct ini_entry *ini_section_entry(const struct ini_section *section, const char *key);
 
 /* Sets section.key to value ("level node.bandwidth=400 Gb/s"), replacing what the file says or adding to it (the
- * section too). False when `text` has not the form section.key=value, or when an override has set the key before. */
+ * section too); without a value ("step.zero=") the key is taken back, as if the file did not write it. False when
+ * `text` has not the form section.key=value, or when an override has set the key before. */
 bool ini_document_override(struct ini_document *document, const char *text, struct diagnostics *diag);
 
 /* Adds a message about an entry where its author will find it: `file:line: ...` or `--set section.key=value: ...`. With

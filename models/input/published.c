@@ -8,9 +8,9 @@
 #define AT(field) offsetof(struct published, field)
 #define SIZE(field) sizeof((struct published *)0)->field
 
-static const struct bounds no_bounds = {NAN, NAN, NAN};
+static const struct bounds no_bounds = {NAN, NAN, NAN, NAN};
 
-static const char *const kind_words[] = {"attention", "links", NULL}; /* as enum published_kind */
+static const char *const kind_words[] = {"attention", "links", "steps", NULL}; /* as enum published_kind */
 
 static const struct key_spec keys[] = {
     {.name = "title",
@@ -42,7 +42,7 @@ static const struct key_spec keys[] = {
      .offset = AT(kind),
      .fallback = "attention",
      .choices = kind_words,
-     .help = "steps of the experiment, or transfers (pattern, ranks, bytes), which need none"},
+     .help = "attention of the experiment; transfers (pattern, ranks, bytes), which need none; or its whole steps"},
     {.name = "uncertainty",
      .type = KEY_QUANTITY,
      .dimension = DIMENSION_NUMBER,
@@ -53,6 +53,7 @@ static const struct key_spec keys[] = {
      .form = "a share such as 0.005",
      .help = "of values whose rows state none"},
     BOUND_KEYS(AT(bounds)),
+    MEMORY_BOUND_KEY(AT(bounds)),
     {.name = "doubtful",
      .type = KEY_TEXT,
      .offset = AT(doubtful),
@@ -70,6 +71,11 @@ const struct section_spec experiment_published = {
     .n_keys = sizeof keys / sizeof *keys,
 };
 
+const char *published_kind_name(enum published_kind kind)
+{
+    return kind_words[kind];
+}
+
 bool published_is_there(const struct ini_document *document)
 {
     return ini_document_section(document, experiment_published.name) != NULL;
@@ -84,6 +90,8 @@ bool published_read(struct published *published, const struct ini_document *docu
 
 static const struct key_spec attention_keys[] = {BOUND_KEYS(offsetof(struct overall_bounds, attention))};
 static const struct key_spec links_keys[] = {BOUND_KEYS(offsetof(struct overall_bounds, links))};
+static const struct key_spec steps_keys[] = {BOUND_KEYS(offsetof(struct overall_bounds, steps)),
+                                             MEMORY_BOUND_KEY(offsetof(struct overall_bounds, steps))};
 
 static const struct section_spec of_attention = {
     .name = "all attention",
@@ -99,13 +107,25 @@ static const struct section_spec of_links = {
     .n_keys = sizeof links_keys / sizeof *links_keys,
 };
 
-static const struct section_spec *const overall_sections[] = {&of_attention, &of_links, NULL};
+static const struct section_spec of_steps = {
+    .name = "all steps",
+    .help = "what the sets of whole steps are to keep together",
+    .keys = steps_keys,
+    .n_keys = sizeof steps_keys / sizeof *steps_keys,
+};
+
+static const struct section_spec *const overall_sections[] = {&of_attention, &of_links, &of_steps, NULL};
 
 const struct file_spec bounds_file = {.name = "file of bounds", .sections = overall_sections};
 
+struct overall_bounds overall_bounds_none(void)
+{
+    return (struct overall_bounds){no_bounds, no_bounds, no_bounds};
+}
+
 bool overall_bounds_read(struct overall_bounds *bounds, const char *path, struct diagnostics *diag)
 {
-    *bounds = (struct overall_bounds){no_bounds, no_bounds};
+    *bounds = overall_bounds_none();
     struct ini_document *document = ini_document_read(path, diag);
     if (!document)
         return false;

@@ -28,10 +28,13 @@ enum model_part {
     MODEL_PARTS,
 };
 
-/* What is not kept for the backward pass but computed again in it (the first three: Korthikanti et al. 2022). */
+/* What is not kept for the backward pass but computed again in it (none, selective and full: Korthikanti et al. 2022).
+ * Alternate is torchtitan's way: of a layer's products - to Q, K and V, back from attention, gate, up and down - the
+ * results of the first, third and so on are kept, and attention's. */
 enum recomputation {
     RECOMPUTE_NONE,
     RECOMPUTE_SELECTIVE, /* attention from Q, K and V: scores, softmax and its dropout */
+    RECOMPUTE_ALTERNATE, /* every second product, and what is none, but attention */
     RECOMPUTE_AROUND,    /* the layer from its input, but for attention, whose O and LSE are kept */
     RECOMPUTE_FULL,      /* the layer from its input */
 };
@@ -40,6 +43,13 @@ enum recomputation {
 enum optimizer {
     OPTIMIZER_ADAM, /* the weight and two moments in fp32 */
     OPTIMIZER_NONE, /* nothing, and it does nothing */
+};
+
+/* How the loss is made of the logits. */
+enum loss_kind {
+    LOSS_FUSED, /* in fp32, by kernels that leave the gradient in place of the logits */
+    LOSS_EAGER, /* as PyTorch's cross_entropy of logits that are cast to fp32: operator by operator, each with a result
+                 */
 };
 
 /* Types of the operands of a layer's matrix products. */
@@ -55,6 +65,7 @@ struct step_setting {
     uint32_t bucket_layers;     /* whose gradients are summed in one go */
     enum linear_type linear;
     enum optimizer optimizer;
+    enum loss_kind loss;
     uint32_t loss_chunks;   /* parts of a rank's rows whose logits are made at a time; 1: all are kept */
     uint32_t micro_batches; /* forward and backward passes before the gradients are summed */
     double reserve_bytes;   /* of a device's memory that is nobody's tensor: contexts, libraries, what lies unused */

@@ -31,22 +31,44 @@ static bool check_attention(const struct experiment *experiment, struct diagnost
     return ok;
 }
 
+/* Operator by operator the loss has all logits of all rows. */
+static bool check_loss(const struct experiment *experiment, struct diagnostics *diag)
+{
+    bool ok = true;
+    if (experiment->step.loss != LOSS_EAGER || experiment->step.scope != SCOPE_MODEL)
+        return true;
+    if (experiment->step.loss_chunks > 1)
+        ok = experiment_complain(experiment, "step", "loss", diag,
+                                 "'loss' = eager has the logits of all rows, expected fused, or loss_chunks = 1");
+    if (experiment->degree[PARALLEL_TP] > 1)
+        ok = experiment_complain(experiment, "step", "loss", diag,
+                                 "'loss' = eager has the logits of the whole vocabulary, expected fused, or tp = 1");
+    return ok;
+}
+
 static bool check_effects(const struct experiment *experiment, struct diagnostics *diag)
 {
     const struct step_setting *step = &experiment->step;
     const uint32_t *degree = experiment->degree;
     bool forward = !experiment->train, alone = degree[PARALLEL_CP] == 1 && degree[PARALLEL_DP] == 1;
+    enum dtype model = dtype_output(experiment->dtype);
     bool layer = step->scope == SCOPE_LAYER, ok = true;
     ok &= idle(experiment, "sequence_parallel", degree[PARALLEL_TP] == 1, "tp = 1", diag);
     ok &= idle(experiment, "recompute", forward, "pass = forward", diag);
     ok &= idle(experiment, "zero", alone, "cp = 1 and dp = 1", diag);
+    ok &= idle(experiment, "zero", !alone && forward && (step->zero == 1 || step->zero == 2),
+               "pass = forward, which has no gradients and no optimizer", diag);
     ok &= idle(experiment, "weight_gradients", forward, "pass = forward", diag);
+    ok &= idle(experiment, "weight_gradients", !forward && dtype_accumulator(model) == model,
+               "a dtype in which sums are made too", diag);
     ok &= idle(experiment, "bucket", forward || alone, forward ? "pass = forward" : "cp = 1 and dp = 1", diag);
     ok &= idle(experiment, "bucket", !forward && !alone && step->zero == 3,
                "zero = 3, which sums the gradients of each layer", diag);
     ok &= idle(experiment, "bucket", !forward && !alone && layer, "scope = layer", diag);
     ok &= idle(experiment, "optimizer", forward || layer, forward ? "pass = forward" : "scope = layer", diag);
+    ok &= idle(experiment, "loss", layer, "scope = layer", diag);
     ok &= idle(experiment, "loss_chunks", layer, "scope = layer", diag);
+    ok &= check_loss(experiment, diag);
     ok &= idle(experiment, "micro_batches", forward, "pass = forward", diag);
     if (step->scope == SCOPE_MODEL && step->bucket_layers > experiment->model.layers &&
         is_written(experiment, "bucket"))

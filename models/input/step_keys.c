@@ -6,9 +6,11 @@
 
 #define AT(member) offsetof(struct experiment, step.member)
 
-static const char *const recompute_words[] = {"none", "selective", "around", "full", NULL}; /* enum recomputation */
+static const char *const recompute_words[] = {"none",   "selective", "alternate",
+                                              "around", "full",      NULL}; /* enum recomputation */
 static const char *const type_words[] = {"model", "fp32", NULL};
 static const char *const linear_words[] = {"model", "fp8", NULL};    /* enum linear_type */
+static const char *const loss_words[] = {"fused", "eager", NULL};    /* enum loss_kind */
 static const char *const optimizer_words[] = {"adam", "none", NULL}; /* enum optimizer */
 
 static const struct key_spec step_keys[] = {
@@ -22,7 +24,9 @@ static const struct key_spec step_keys[] = {
      .offset = AT(recomputation),
      .fallback = "none",
      .choices = recompute_words,
-     .help = "not kept but computed again backward: nothing; attention; all around attention; the whole layer"},
+     .help = "computed again backward: nothing; attention; every second product and what is none; all around "
+             "attention; the "
+             "whole layer"},
     {.name = "zero",
      .type = KEY_COUNT32,
      .offset = AT(zero),
@@ -57,6 +61,12 @@ static const struct key_spec step_keys[] = {
      .fallback = "adam",
      .choices = optimizer_words,
      .help = "adam keeps each weight and two moments in fp32; none: no optimizer"},
+    {.name = "loss",
+     .type = KEY_CHOICE,
+     .offset = AT(loss),
+     .fallback = "fused",
+     .choices = loss_words,
+     .help = "fused: the logits' gradient takes their place; eager: as PyTorch's cross_entropy, operator by operator"},
     {.name = "loss_chunks",
      .type = KEY_COUNT32,
      .offset = AT(loss_chunks),

@@ -75,16 +75,28 @@ static void add_mlp(struct writer *writer)
         add_rows(writer, "MLP dropout mask", 1);
 }
 
+/* Results of the first, third and fifth product; nobody needs that of the last. */
+static void add_alternate(struct writer *writer)
+{
+    const struct transformer *model = writer->model;
+    add_columns(writer, "Q", (double)model->q_heads * model->head_dim, writer->element);
+    add_columns(writer, "V", (double)model->kv_heads * model->head_dim, writer->element);
+    add_columns(writer, model->mlp == MLP_GATED ? "gate" : "up", model->ffn, writer->element);
+}
+
 size_t activations_of_layer(const struct transformer *model, const struct activation_setting *setting,
                             struct activation list[ACTIVATIONS_MAX])
 {
     struct writer writer = {
         .model = model, .setting = setting, .list = list, .element = (double)dtype_bytes(setting->dtype)};
     add_rows(&writer, "layer input", writer.element); /* which the first norm needs */
-    if (setting->recomputation == RECOMPUTE_AROUND) { /* attention's results */
+    if (setting->recomputation == RECOMPUTE_AROUND || setting->recomputation == RECOMPUTE_ALTERNATE) {
+        /* attention's results */
         add_columns(&writer, "LSE", model->q_heads, (double)dtype_bytes(DTYPE_FP32));
         add_columns(&writer, "O", (double)model->q_heads * model->head_dim, writer.element);
     }
+    if (setting->recomputation == RECOMPUTE_ALTERNATE) /* and those of products */
+        add_alternate(&writer);
     if (!keeps(&writer, RECOMPUTE_SELECTIVE))
         return writer.n;
     add_attention(&writer);

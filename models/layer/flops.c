@@ -32,6 +32,11 @@ struct step_flops flops_of_step(const struct transformer *model, double tokens, 
         step.recomputed = layers;
     if (recomputation == RECOMPUTE_AROUND)
         step.recomputed.of[MODEL_ATTENTION] = 0;
+    if (recomputation == RECOMPUTE_ALTERNATE) {
+        step.recomputed.of[MODEL_KEY] = layers.of[MODEL_KEY];
+        step.recomputed.of[MODEL_OUTPUT] = layers.of[MODEL_OUTPUT];
+        step.recomputed.of[MODEL_MLP] = model->mlp == MLP_GATED ? layers.of[MODEL_MLP] / 3 : 0; /* up; never down */
+    }
     if (recomputation == RECOMPUTE_SELECTIVE)
         step.recomputed.of[MODEL_ATTENTION] = layers.of[MODEL_ATTENTION];
     if (flash)

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "models/base/memory.h"
-
 void intervals_fini(struct intervals *set)
 {
     free(set->items);
@@ -14,14 +12,6 @@ void intervals_fini(struct intervals *set)
 void intervals_clear(struct intervals *set)
 {
     set->count = 0;
-}
-
-void intervals_add(struct intervals *set, double begin, double end)
-{
-    if (!(end > begin))
-        return;
-    memory_grow(set->items, set->count, set->capacity);
-    set->items[set->count++] = (struct interval){begin, end};
 }
 
 static int compare_begin(const void *left, const void *right)

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "models/base/memory.h"
+
 struct interval {
     double begin, end;
 };
@@ -18,7 +20,13 @@ void intervals_fini(struct intervals *set);
 void intervals_clear(struct intervals *set);
 
 /* Adds [begin, end); nothing when that is empty. The set is in no order until it is united. */
-void intervals_add(struct intervals *set, double begin, double end);
+static inline void intervals_add(struct intervals *set, double begin, double end)
+{
+    if (!(end > begin))
+        return;
+    memory_grow(set->items, set->count, set->capacity);
+    set->items[set->count++] = (struct interval){begin, end};
+}
 
 /* Sorts the intervals and joins those that touch or overlap. O(n log n). */
 void intervals_unite(struct intervals *set);

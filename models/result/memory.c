@@ -58,6 +58,17 @@ double high_water_seconds(const struct high_water *water, const struct moment *m
     return finish;
 }
 
+struct water_moment high_water_moment(const struct high_water *water, const struct program *program)
+{
+    struct water_moment moment = {.op = NO_OPERATION, .phase = (uint8_t)water->phase};
+    if (water->at == HIGH_AT_PHASE)
+        return moment;
+    moment.finish = water->at == HIGH_AT_END;
+    moment.op = moment.finish ? water->ops[0] : water->first;
+    moment.phase = (uint8_t)program_phase(program, moment.op);
+    return moment;
+}
+
 void high_water_init(struct high_water *water, const struct stream_order *order)
 {
     const struct program *program = order->program;

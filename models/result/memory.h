@@ -22,12 +22,23 @@ struct high_water {
     uint32_t first, *ops, n_ops;
 };
 
+/* The operation of the compute stream at which it was reached. */
+struct water_moment {
+    uint32_t op;   /* NO_OPERATION: the begin of `phase`, or the end of the step */
+    uint8_t phase; /* enum phase; PHASE_COUNT: the end of the step */
+    bool finish;   /* when it had finished, and others took their memory; else at its start */
+};
+
+#define NO_OPERATION UINT32_MAX
+
 void high_water_init(struct high_water *water, const struct stream_order *order);
 void high_water_fini(struct high_water *water);
 
 /* When an instance of the program that the mark is of reached it. */
 double high_water_seconds(const struct high_water *water, const struct moment *moments,
                           const double phase_end[PHASE_COUNT]);
+
+struct water_moment high_water_moment(const struct high_water *water, const struct program *program);
 
 /* Both: the high-water mark of one instance of a program, by the rule of lifetimes.h. The timeline only says when it is
  * reached. */

@@ -12,6 +12,8 @@
  * So waiting for a slow peer never passes for communication, and what is subtracted to get idle time is measured, not
  * assumed.
  *
+ * A gap's exposed time is of one kind: that of the message that ended last of those waited for in it.
+ *
  * Invariants: compute + exposed + idle = the step; compute + exposed <= time in which the rank computes or
  * communicates; overlapped <= min(compute, communication).
  */
@@ -37,6 +39,8 @@ struct walk {
     struct intervals beside;         /* computing in other streams than these */
     size_t beside_at;                /* those below ended before the gap at hand */
     struct intervals waited, filled; /* of the gap at hand: messages waited for, computing beside */
+    double last_end;                 /* of those messages, the latest end in the gap, and its kind */
+    enum wait_kind last_kind;
     struct rank_time *time;
 };
 
@@ -44,7 +48,7 @@ struct walk {
 static void order_kernels(struct rank_time *time, const struct rank_ops *ops, const struct moment *moments)
 {
     const uint32_t *at[COMPUTE_STREAMS] = {ops->kernels[0].ops, ops->kernels[1].ops};
-    uint32_t *kernels = memory_zeroed(ops->n_locals, sizeof *kernels);
+    uint32_t *kernels = memory_resized(NULL, ops->n_locals, sizeof *kernels);
     time->kernels = kernels;
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
         const uint32_t *end[COMPUTE_STREAMS];
@@ -66,10 +70,23 @@ static void add_clipped(struct intervals *set, double from, double to, double be
     intervals_add(set, from > begin ? from : begin, to < end ? to : end);
 }
 
+/* Notes that message `i` is waited for in the gap [begin, end). */
+static void add_message(struct walk *walk, uint32_t i, double begin, double end)
+{
+    struct moment moment = walk->moments[i];
+    add_clipped(&walk->waited, moment.begin, moment.end, begin, end);
+    double last = moment.end < end ? moment.end : end;
+    if (!(moment.begin < end && last > walk->last_end))
+        return;
+    walk->last_end = last;
+    walk->last_kind = wait_kind_of((enum traffic)walk->ops->program->ops[i].traffic);
+}
+
 static void start_gap(struct walk *walk, double begin, double end)
 {
     intervals_clear(&walk->waited);
     intervals_clear(&walk->filled);
+    walk->last_end = begin;
     const struct intervals *beside = &walk->beside;
     while (walk->beside_at < beside->count && beside->items[walk->beside_at].end <= begin)
         walk->beside_at++;
@@ -89,16 +106,14 @@ static void end_gap(struct walk *walk, double begin, double end, double *exposed
     *exposed = intervals_seconds(&walk->waited);
     double rest = end - begin - *exposed - intervals_seconds(&walk->filled);
     *idle = rest > 0 ? rest : 0;
-    time->exposed_seconds += *exposed;
+    time->exposed_by_kind[walk->last_kind] += *exposed;
 }
 
 /* Adds messages [first, end) of a stream, as far as they were under way in the gap [from, to). */
 static void add_messages(struct walk *walk, uint32_t first, uint32_t end, double from, double to)
 {
-    for (uint32_t m = first; m < end; m++) {
-        const struct moment *moment = &walk->moments[walk->ops->by_stream[m]];
-        add_clipped(&walk->waited, moment->begin, moment->end, from, to);
-    }
+    for (uint32_t m = first; m < end; m++)
+        add_message(walk, walk->ops->by_stream[m], from, to);
 }
 
 static const uint32_t *waited_by(const struct walk *walk, uint32_t op)
@@ -128,7 +143,7 @@ static void add_awaited(struct walk *walk, uint32_t op, double begin, double end
             uint32_t i = walk->ops->by_stream[m];
             if (walk->moments[i].begin >= end && !walk->ops->program->ops[i].group)
                 break;
-            add_clipped(&walk->waited, walk->moments[i].begin, walk->moments[i].end, begin, end);
+            add_message(walk, i, begin, end);
         }
     }
 }
@@ -188,7 +203,7 @@ static void walk_phase(struct walk *walk, int phase, const uint32_t *kernels, do
 /* When `ops` ran, in order; and `last`, when the last of them ended, if it was later. */
 static struct intervals busy(const uint32_t *ops, uint32_t count, const struct moment *moments, double *last)
 {
-    struct intervals set = {memory_zeroed(count, sizeof *set.items), 0, count};
+    struct intervals set = {.items = memory_resized(NULL, count, sizeof *set.items), .capacity = count};
     for (uint32_t i = 0; i < count; i++) {
         const struct moment *moment = &moments[ops[i]];
         intervals_add(&set, moment->begin, moment->end);
@@ -210,6 +225,35 @@ static void measure_busy(struct rank_time *time, const struct rank_ops *ops, con
     intervals_fini(&communication);
 }
 
+/* Splits what was computed: two streams may compute at once. */
+static void measure_parts(struct rank_time *time, const struct rank_ops *ops, const struct moment *moments)
+{
+    struct intervals parts[COMPUTE_PARTS] = {{0}}, taken = {0}, again = {0};
+    for (uint32_t l = 0; l < ops->n_locals; l++) {
+        uint32_t i = ops->locals[l];
+        intervals_add(&parts[compute_part_of(&ops->program->ops[i])], moments[i].begin, moments[i].end);
+        if (op_is_recomputed(ops->program, i))
+            intervals_add(&again, moments[i].begin, moments[i].end);
+    }
+    double rest = time->compute_seconds;
+    for (int part = 0; part < COMPUTE_OTHER; part++) {
+        intervals_unite(&parts[part]);
+        intervals_subtract(&parts[part], &taken);
+        time->compute_by_part[part] = intervals_seconds(&parts[part]);
+        rest -= time->compute_by_part[part];
+        for (size_t i = 0; i < parts[part].count; i++)
+            intervals_add(&taken, parts[part].items[i].begin, parts[part].items[i].end);
+        intervals_unite(&taken);
+    }
+    time->compute_by_part[COMPUTE_OTHER] = rest > 0 ? rest : 0;
+    intervals_unite(&again);
+    time->recomputed_seconds = intervals_seconds(&again);
+    for (int part = 0; part < COMPUTE_PARTS; part++)
+        intervals_fini(&parts[part]);
+    intervals_fini(&taken);
+    intervals_fini(&again);
+}
+
 void rank_time_init(struct rank_time *time, const struct rank_ops *ops, const struct moment *moments,
                     const double phase_end[PHASE_COUNT])
 {
@@ -218,6 +262,8 @@ void rank_time_init(struct rank_time *time, const struct rank_ops *ops, const st
         .idle_before = memory_zeroed(ops->program->n_ops, sizeof(double)),
     };
     measure_busy(time, ops, moments);
+    if (ops->program->n_works)
+        measure_parts(time, ops, moments);
     order_kernels(time, ops, moments);
     double last = 0;
     struct walk walk = {.ops = ops, .moments = moments, .time = time};
@@ -229,6 +275,8 @@ void rank_time_init(struct rank_time *time, const struct rank_ops *ops, const st
     intervals_fini(&walk.beside);
     intervals_fini(&walk.waited);
     intervals_fini(&walk.filled);
+    for (int kind = 0; kind < WAIT_KINDS; kind++)
+        time->exposed_seconds += time->exposed_by_kind[kind];
     time->idle_seconds = phase_end[PHASE_COUNT - 1] - time->compute_seconds - time->exposed_seconds;
     if (time->idle_seconds < 0 && time->idle_seconds > -1e-12 * phase_end[PHASE_COUNT - 1])
         time->idle_seconds = 0; /* rounding */

@@ -5,16 +5,20 @@
 #include <stdbool.h>
 
 #include "models/result/intervals.h"
+#include "models/result/kinds.h"
 #include "models/result/rank_ops.h"
 #include "models/result/timeline.h"
 
 struct rank_time {
-    double seconds;               /* end of its last operation */
-    double compute_seconds;       /* it ran an operation that is no message, in any stream */
-    double communication_seconds; /* one of its messages was under way */
-    double overlapped_seconds;    /* both at once */
-    double exposed_seconds;
-    double idle_seconds; /* compute + exposed + idle = the step */
+    double seconds;                        /* end of its last operation */
+    double compute_seconds;                /* it ran an operation that is no message, in any stream */
+    double communication_seconds;          /* one of its messages was under way */
+    double overlapped_seconds;             /* both at once */
+    double exposed_seconds;                /* of all kinds */
+    double exposed_by_kind[WAIT_KINDS];    /* each gap by the message whose end was waited for last */
+    double compute_by_part[COMPUTE_PARTS]; /* of programs of layers; they add up to compute_seconds */
+    double recomputed_seconds;             /* of these, for what was not kept */
+    double idle_seconds;                   /* compute + exposed + idle = the step */
     /* The local operations of the compute streams, in order of their begin, phase by phase. */
     uint32_t *kernels;
     uint32_t n_kernels[PHASE_COUNT];

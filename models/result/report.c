@@ -24,7 +24,9 @@ static bool check_rate(const struct rank_report *rank, const struct report_input
     const struct cost *cost = input->cost;
     if (!cost)
         return true;
-    double peak = cost->device->peak_flops_per_s * (cost->schedule->experiment->dtype == DTYPE_FP8 ? 2 : 1);
+    const struct experiment *experiment = cost->schedule->experiment;
+    bool in_fp8 = experiment->dtype == DTYPE_FP8 || experiment->step.linear == LINEAR_FP8;
+    double peak = cost->device->peak_flops_per_s * (in_fp8 ? 2 : 1);
     if (input->placement)
         peak *= topology_gpu_speed(cost->topology, placement_gpu(input->placement, rank->group, rank->rank));
     if (peak <= 0 || rank->flops <= peak * rank->compute_seconds * (1 + 1e-9))
@@ -52,6 +54,9 @@ static bool measure_instance(struct rank_report *rank, uint32_t instance, const 
     rank->overlapped_seconds = time.overlapped_seconds;
     rank->exposed_seconds = time.exposed_seconds;
     rank->idle_seconds = time.idle_seconds;
+    memcpy(rank->exposed_by_kind, time.exposed_by_kind, sizeof rank->exposed_by_kind);
+    memcpy(rank->compute_by_part, time.compute_by_part, sizeof rank->compute_by_part);
+    rank->recomputed_seconds = time.recomputed_seconds;
     rank_time_fini(&time);
     rank->peak_at_seconds = high_water_seconds(&facts->water, moments, phase_end);
 
@@ -111,6 +116,9 @@ static void take_critical(struct report *report)
     report->communication_seconds = critical->communication_seconds;
     report->exposed_seconds = critical->exposed_seconds;
     report->idle_seconds = critical->idle_seconds;
+    memcpy(report->exposed_by_kind, critical->exposed_by_kind, sizeof report->exposed_by_kind);
+    memcpy(report->compute_by_part, critical->compute_by_part, sizeof report->compute_by_part);
+    report->recomputed_seconds = critical->recomputed_seconds;
     double both = critical->compute_seconds + critical->communication_seconds - critical->overlapped_seconds;
     double least = critical->compute_seconds < critical->communication_seconds ? critical->compute_seconds
                                                                                : critical->communication_seconds;
@@ -118,36 +126,50 @@ static void take_critical(struct report *report)
         report->overlap_efficiency = (critical->compute_seconds + critical->communication_seconds - both) / least;
 }
 
-static bool sum_ranks(struct report *report, const struct schedule *schedule, struct diagnostics *diag)
+void report_sum_up(struct report *report)
 {
-    uint64_t received = 0, pairs_rest = 0;
     double compute = 0;
+    take_critical(report);
+    report->flops = report->compute_bound_seconds = 0;
+    report->bytes_sent = report->messages_sent = 0;
+    report->peak_rank = 0;
     for (uint32_t i = 0; i < report->n_ranks; i++) {
         const struct rank_report *rank = &report->ranks[i];
         report->flops += rank->flops;
         report->bytes_sent += rank->bytes_sent;
         report->messages_sent += rank->messages_sent;
-        received += rank->bytes_received;
         compute += rank->compute_seconds;
-        if (rank->group == 0) {
-            report->visible_pairs += rank->visible_pairs;
-            pairs_rest += rank->visible_pairs_rest;
-        }
         if (rank->peak_bytes > report->ranks[report->peak_rank].peak_bytes)
             report->peak_rank = i;
         if (rank->compute_seconds > report->compute_bound_seconds)
             report->compute_bound_seconds = rank->compute_seconds;
     }
-    report->visible_pairs += pairs_rest / ((uint64_t)schedule->lanes.heads * schedule->lanes.items);
     report->peak_bytes = report->ranks[report->peak_rank].peak_bytes;
-    report->fits = report->device_bytes <= 0 || (double)report->peak_bytes <= report->device_bytes;
+    report->fits =
+        report->device_bytes <= 0 || (double)report->peak_bytes + report->reserve_bytes <= report->device_bytes;
     report->imbalance = compute > 0 ? report->compute_bound_seconds / (compute / report->n_ranks) : 1;
     if (report->seconds > 0)
         report->tflops_per_rank = report->flops / report->n_ranks / report->seconds / 1e12;
-    if (received != report->bytes_sent)
-        return diagnostics_add(diag, "the ranks send %" PRIu64 " bytes but receive %" PRIu64, report->bytes_sent,
-                               received);
-    return true;
+}
+
+static void sum_pairs(struct report *report, const struct schedule *schedule)
+{
+    uint64_t pairs_rest = 0;
+    for (uint32_t i = 0; i < report->n_ranks && report->ranks[i].group == 0; i++) {
+        report->visible_pairs += report->ranks[i].visible_pairs;
+        pairs_rest += report->ranks[i].visible_pairs_rest;
+    }
+    report->visible_pairs += pairs_rest / ((uint64_t)schedule->lanes.heads * schedule->lanes.items);
+}
+
+static bool check_received(const struct report *report, struct diagnostics *diag)
+{
+    uint64_t received = 0;
+    for (uint32_t i = 0; i < report->n_ranks; i++)
+        received += report->ranks[i].bytes_received;
+    if (received == report->bytes_sent)
+        return true;
+    return diagnostics_add(diag, "the ranks send %" PRIu64 " bytes but receive %" PRIu64, report->bytes_sent, received);
 }
 
 static void take_measured(struct report *report, const struct measured_times *measured)
@@ -187,12 +209,14 @@ bool report_init(struct report *report, const struct report_input *input, struct
         .seconds_high = timeline->phase_end[PHASE_COUNT - 1],
         .device_bytes = input->cost ? input->cost->device->memory_bytes / input->cost->topology->ranks_per_device
                                     : input->device_bytes,
+        .reserve_bytes = input->schedule->experiment->step.reserve_bytes,
         .n_ranks = ensemble->ranks * ensemble->groups,
     };
     report->ranks = memory_zeroed(report->n_ranks, sizeof *report->ranks);
     bool good = measure_ranks(report, input, diag);
-    take_critical(report);
-    good = sum_ranks(report, input->schedule, diag) && good;
+    report_sum_up(report);
+    sum_pairs(report, input->schedule);
+    good = check_received(report, diag) && good;
 
     if (input->placement)
         good = take_links(report, input, diag) && good;

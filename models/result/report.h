@@ -8,6 +8,8 @@
  * compute + exposed + idle = the step. The critical rank is the one with the least idle time (lowest number on a tie):
  * the step's compute, communication and exposed seconds are its own, so that they add up to the step.
  *
+ * Of whole layers (workload.scope) a rank's visible pairs are those of one layer.
+ *
  * A measured run has no cost and no placement; its timeline is that of one iteration, the one that took the median
  * time. What differs: links are unknown; the step's phases are medians over the iterations; its exposed seconds and its
  * overlap efficiency come from three kinds of runs (both, compute only, messages only) instead of from the timeline:
@@ -21,6 +23,8 @@
 #include "models/cost/cost.h"
 #include "models/input/placement.h"
 #include "models/result/folding.h"
+#include "models/result/kinds.h"
+#include "models/result/memory.h"
 #include "models/result/timeline.h"
 #include "models/schedule/execution.h"
 
@@ -30,7 +34,10 @@ struct rank_report {
     uint64_t gpu;
     double seconds; /* when it finished its last operation, counted from the start of the step */
     double compute_seconds, communication_seconds, exposed_seconds, idle_seconds;
-    double overlapped_seconds; /* computing and communicating at once */
+    double overlapped_seconds;             /* computing and communicating at once */
+    double exposed_by_kind[WAIT_KINDS];    /* they add up to exposed_seconds */
+    double compute_by_part[COMPUTE_PARTS]; /* of whole layers: they add up to compute_seconds */
+    double recomputed_seconds;             /* of these, for what was not kept */
     uint64_t bytes_sent, bytes_received, messages_sent, messages_received;
     uint64_t sent_bytes_by_kind[TRAFFIC_COUNT], received_bytes_by_kind[TRAFFIC_COUNT];
     uint64_t sent_elements_by_kind[TRAFFIC_COUNT], received_elements_by_kind[TRAFFIC_COUNT];
@@ -40,6 +47,7 @@ struct rank_report {
     uint64_t peak_bytes;               /* the high-water mark */
     uint64_t peak_by_role[ROLE_COUNT]; /* what it was made of when it was reached */
     double peak_at_seconds;            /* when */
+    struct water_moment peak_moment;   /* at which operation of its program */
     uint64_t resident_bytes;           /* Q, K, V, O, LSE: what the rank holds anyway */
     /* for the accounting table: elements of the resident Q, of K and V, of one received block, of the state m, l, a */
     uint64_t q_elements, kv_elements, block_elements, state_elements;
@@ -80,6 +88,7 @@ struct report {
     double seconds_low, seconds_high;
     uint32_t critical_rank; /* index into ranks */
     double compute_seconds, communication_seconds, exposed_seconds, idle_seconds;
+    double exposed_by_kind[WAIT_KINDS], compute_by_part[COMPUTE_PARTS], recomputed_seconds; /* as of a rank */
     /* (T_compute + T_communication - T_both) / min(T_compute, T_communication) of the critical rank, T_both being the
      * time in which it does either: 1 when the shorter hides behind the longer, 0 when they never meet (or one is 0);
      * measured: of the step's times, NaN when they do not resolve it */
@@ -92,10 +101,11 @@ struct report {
     uint64_t peak_bytes;                /* of the worst rank */
     uint32_t peak_rank;                 /* index into ranks */
     double device_bytes;                /* the device's memory */
-    bool fits;
-    double compute_bound_seconds; /* most computing rank's kernels back to back */
-    double wire_bound_seconds;    /* busiest link's bytes / bandwidth */
-    struct rank_report *ranks;    /* of all groups: [group * cp + rank] */
+    double reserve_bytes;               /* of it, what is no tensor's: step.reserve */
+    bool fits;                          /* peak and reserve */
+    double compute_bound_seconds;       /* most computing rank's kernels back to back */
+    double wire_bound_seconds;          /* busiest link's bytes / bandwidth */
+    struct rank_report *ranks;          /* of all groups: [group * cp + rank] */
     uint32_t n_ranks;
     struct link_class_report *links; /* by level, inside out; only those used */
     uint32_t n_links;
@@ -129,5 +139,9 @@ struct report_input {
  * bandwidth, bytes that do not add up, rates above the device's peak. */
 bool report_init(struct report *report, const struct report_input *input, struct diagnostics *diag);
 void report_fini(struct report *report);
+
+/* Says anew of all ranks what follows from each of them and from the step's seconds: the critical rank and its times,
+ * sums, the peak, whether it fits. A part of report_init; for who changes ranks afterwards. */
+void report_sum_up(struct report *report);
 
 #endif

@@ -7,10 +7,12 @@
 #include "models/base/memory.h"
 
 /* Elements that a message carries: K and V parts share their buffer's type; partial results have two types, so theirs
- * are counted by rows. */
+ * are counted by rows; weights travel in the type of those that they become, also from the optimizer's, which are
+ * wider. */
 static uint64_t message_elements(const struct schedule *schedule, const struct program *program, const struct op *op)
 {
-    uint32_t index = op->kind == OP_SEND ? program_reads(program, op)[0] : program_writes(program, op)[0];
+    bool sent = op->kind == OP_SEND && op->traffic != TRAFFIC_WEIGHTS;
+    uint32_t index = sent ? program_reads(program, op)[0] : program_writes(program, op)[0];
     const struct buffer *buffer = &program->buffers[index];
     if (buffer->tensor == TENSOR_PARTIAL)
         return schedule_tensor_elements(schedule, TENSOR_PARTIAL, op->q.count, op->lanes);
@@ -51,12 +53,16 @@ static void add_pairs(struct rank_report *rank, const struct schedule *schedule,
 static void count_work(struct rank_report *rank, const struct schedule *schedule, const struct program *program)
 {
     const struct cost cost = {.schedule = schedule}; /* FLOPs depend on nothing else */
+    uint32_t layer = 0;
     for (uint32_t i = 0; i < program->n_ops; i++) {
         const struct op *op = &program->ops[i];
         if (op_is_message(op))
             continue;
+        if (op_is_of_layer(op))
+            layer = program_work(program, op)->layer;
         rank->flops += cost_op_flops(&cost, program, op);
-        if (op->kind == OP_ATTEND && i < program->phase_end[PHASE_FORWARD])
+        /* All layers see the same, so the first one's pairs say it. */
+        if (op->kind == OP_ATTEND && i < program->phase_end[PHASE_FORWARD] && layer == 0)
             add_pairs(rank, schedule, op);
     }
 }
@@ -100,6 +106,7 @@ const struct shape_facts *shape_facts_of(struct shape_facts *facts, const struct
     high_water_init(&facts->water, &shape->order);
     facts->counts.peak_bytes = facts->water.bytes;
     memcpy(facts->counts.peak_by_role, facts->water.by_role, sizeof facts->counts.peak_by_role);
+    facts->counts.peak_moment = high_water_moment(&facts->water, shape->program);
     return facts;
 }
 

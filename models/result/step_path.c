@@ -264,6 +264,8 @@ static enum path_kind kind_of(const struct op *op)
     case OP_WEIGH:
     case OP_NORMALIZE:
         return PATH_MERGE;
+    case OP_PRODUCT:
+        return PATH_PRODUCT;
     default:
         return PATH_OTHER;
     }
@@ -433,10 +435,10 @@ void step_path_fini(struct step_path *path)
 const char *path_kind_name(enum path_kind kind)
 {
     static const char *const names[PATH_KIND_COUNT] = {
-        [PATH_ATTENTION] = "attention", [PATH_MERGE] = "merge",   [PATH_OTHER] = "other",
-        [PATH_START] = "start",         [PATH_SLOWED] = "slowed", [PATH_LATENCY] = "latency",
-        [PATH_TRANSFER] = "transfer",   [PATH_SHARED] = "shared", [PATH_WAITING] = "waiting",
-        [PATH_HOST] = "host",
+        [PATH_ATTENTION] = "attention", [PATH_MERGE] = "merge",     [PATH_OTHER] = "other",
+        [PATH_START] = "start",         [PATH_SLOWED] = "slowed",   [PATH_LATENCY] = "latency",
+        [PATH_TRANSFER] = "transfer",   [PATH_SHARED] = "shared",   [PATH_WAITING] = "waiting",
+        [PATH_HOST] = "host",           [PATH_PRODUCT] = "product",
     };
     return names[kind];
 }

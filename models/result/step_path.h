@@ -34,6 +34,7 @@ enum path_kind {
     PATH_SHARED,   /* by how much they move more slowly, sharing links */
     PATH_WAITING,  /* for SMs, or a turn */
     PATH_HOST,     /* issuing */
+    PATH_PRODUCT,  /* matrix products of layers */
     PATH_KIND_COUNT,
 };
 

@@ -143,6 +143,11 @@ static void keep(struct scan *scan, uint32_t buffer)
     struct life *forward = &scan->out->lives[buffer][PHASE_FORWARD], *backward = forward + 1;
     bool in_forward = scan->uses[buffer][PHASE_FORWARD].used, in_backward = scan->uses[buffer][PHASE_BACKWARD].used;
     uint32_t begin = scan->out->phase_begin[PHASE_BACKWARD], end = scan->out->n_points - 1;
+    if (what->kept) {
+        *forward = (struct life){0, end};
+        *backward = (struct life){0, 0};
+        return;
+    }
     if (what->role == ROLE_RESIDENT) {
         bool stays = what->tensor == TENSOR_O || what->tensor == TENSOR_LSE;
         if (in_forward)

@@ -12,7 +12,8 @@
  * At a point, deaths come before births. Each phase counts for itself, because other layers run between them, unless
  * the backward phase reads what the forward phase left in the buffer. A resident buffer lives through the whole of
  * every phase in which it is touched, or, if it is in none, of the first; O and LSE, once written, to the end of the
- * step: the backward pass needs them. Buffers of one array are one.
+ * step: the backward pass needs them. What is kept (buffer.kept) lives from the step's begin to its end, whether it is
+ * touched or not. Buffers of one array are one.
  *
  * So how much memory a rank takes follows from its program alone: no network, no timing, no luck of a run changes it,
  * and every run can do with it.

@@ -1,8 +1,8 @@
 /* messages.h - the messages of one program by peer: which ends meet.
  *
- * Between two ranks, the n-th send in a stream meets the n-th receive in the same stream. So a message's end is named
- * by its peer, its stream and its number there, and the other end is found without looking at any other program: the
- * same number in the peer's list of the opposite kind.
+ * Between two ranks, of one group or of two, the n-th send in a stream meets the n-th receive in the same stream. So a
+ * message's end is named by its peer, its stream and its number there, and the other end is found without looking at
+ * any other program: the same number in the peer's list of the opposite kind.
  *
  * Peers are listed once each, ascending, as the program names them; an operation's peer is then an index among them.
  */
@@ -15,17 +15,20 @@
 
 #define NO_PEER UINT32_MAX
 
+/* All that a program sends to one peer. */
+struct sent_to {
+    uint64_t bytes;
+    uint32_t count;
+};
+
 struct messages {
-    uint32_t *peers; /* ranks */
+    uint32_t *peers; /* numbers (peers.h) */
     uint32_t n_peers;
-    uint32_t *peer_of; /* [op]: index in peers; NO_PEER for a local operation */
-    uint32_t *place;   /* [op]: of a message, its index in `ends` */
-    uint32_t *ends;    /* operations by kind, peer and stream, in program order */
-    uint32_t *first;   /* [messages_list(...)]: where each list begins in `ends`; one more for the end of the last */
-    struct {
-        uint64_t bytes;
-        uint32_t count;
-    } * sent; /* [peer]: all sends to it */
+    uint32_t *peer_of;    /* [op]: index in peers; NO_PEER for a local operation */
+    uint32_t *place;      /* [op]: of a message, its index in `ends` */
+    uint32_t *ends;       /* operations by kind, peer and stream, in program order */
+    uint32_t *first;      /* [messages_list(...)]: where each list begins in `ends`; one more for the end of the last */
+    struct sent_to *sent; /* [peer] */
 };
 
 /* Which list the ends of one kind with one peer in one stream are in. */

@@ -4,7 +4,9 @@
  * by how far ahead of its own they are. A number below cp is the rank of that number in the own group. Beyond, number
  *     (dp_ahead * tp + tp_ahead) * cp + rank
  * is CP rank `rank` of the group whose tp index is tp_ahead further (mod tp) and whose dp index is dp_ahead further
- * (mod dp). So that of rank r of the own group is r, and each rank has one number, as seen from each group.
+ * (mod dp). Where the indices of a dimension are in blocks, ahead counts blocks and indices inside of one, each for
+ * itself, so that a ring may stay in a block. So that of rank r of the own group is r, and each rank has one number, as
+ * seen from each group.
  */
 #ifndef CPSIM_MODELS_SCHEDULE_PEERS_H
 #define CPSIM_MODELS_SCHEDULE_PEERS_H
@@ -14,26 +16,22 @@
 /* Degrees of a layout; group g has tp index g % tp and dp index g / tp. */
 struct layout {
     uint32_t cp, tp, dp;
-    uint32_t block; /* dp indices of a block: divides dp; 0: all */
+    uint32_t block;    /* dp indices of a block: divides dp; 0: all */
+    uint32_t tp_block; /* likewise of tp */
 };
 
-static inline uint32_t layout_block(const struct layout *layout)
+/* The index `ahead` of `index` among `degree` of them, in blocks. */
+static inline uint32_t layout_ahead(uint32_t degree, uint32_t block, uint32_t index, uint32_t ahead)
 {
-    return layout->block ? layout->block : layout->dp;
-}
-
-/* The dp index `ahead` of `dp`. */
-static inline uint32_t layout_dp_ahead(const struct layout *layout, uint32_t dp, uint32_t ahead)
-{
-    uint32_t block = layout_block(layout), blocks = layout->dp / block;
-    return (dp / block + ahead / block) % blocks * block + (dp % block + ahead % block) % block;
+    uint32_t size = block ? block : degree, blocks = degree / size;
+    return (index / size + ahead / size) % blocks * size + (index % size + ahead % size) % size;
 }
 
 /* How far ahead the own index is as seen from the one `ahead`. */
-static inline uint32_t layout_dp_back(const struct layout *layout, uint32_t ahead)
+static inline uint32_t layout_back(uint32_t degree, uint32_t block, uint32_t ahead)
 {
-    uint32_t block = layout_block(layout), blocks = layout->dp / block;
-    return (blocks - ahead / block) % blocks * block + (block - ahead % block) % block;
+    uint32_t size = block ? block : degree, blocks = degree / size;
+    return (blocks - ahead / size) % blocks * size + (size - ahead % size) % size;
 }
 
 struct peer_place {
@@ -56,8 +54,8 @@ static inline struct peer_place peer_place_of(const struct layout *layout, uint3
 static inline uint32_t peer_group(const struct layout *layout, uint32_t group, uint32_t number)
 {
     struct peer_place place = peer_place_of(layout, number);
-    uint32_t tp = (group % layout->tp + place.tp_ahead) % layout->tp;
-    uint32_t dp = layout_dp_ahead(layout, group / layout->tp, place.dp_ahead);
+    uint32_t tp = layout_ahead(layout->tp, layout->tp_block, group % layout->tp, place.tp_ahead);
+    uint32_t dp = layout_ahead(layout->dp, layout->block, group / layout->tp, place.dp_ahead);
     return dp * layout->tp + tp;
 }
 
@@ -65,8 +63,8 @@ static inline uint32_t peer_group(const struct layout *layout, uint32_t group, u
 static inline uint32_t peer_back(const struct layout *layout, uint32_t rank, uint32_t number)
 {
     struct peer_place place = peer_place_of(layout, number);
-    return peer_number(layout, (struct peer_place){rank, (layout->tp - place.tp_ahead) % layout->tp,
-                                                   layout_dp_back(layout, place.dp_ahead)});
+    return peer_number(layout, (struct peer_place){rank, layout_back(layout->tp, layout->tp_block, place.tp_ahead),
+                                                   layout_back(layout->dp, layout->block, place.dp_ahead)});
 }
 
 #endif

@@ -72,6 +72,7 @@ uint32_t schedule_period(const struct schedule *schedule)
 /* Programs grow with ranks^2 * rounds, or with ranks * rounds where one stands for all: a tiny kv_block on a long
  * sequence would fill the memory with them. */
 #define OPERATIONS_MAX 1e8
+#define OPERATIONS_OF_LAYERS_MAX 3e7 /* with works, and more streams to wait for, each */
 
 /* Blocks that a shard travels in, by rows or by heads. */
 static double rounds_of(const struct schedule *schedule)
@@ -90,22 +91,30 @@ static bool check_size(const struct schedule *schedule, double programs, struct 
 {
     const struct experiment *experiment = schedule->experiment;
     double ranks = schedule->ranks, rounds = rounds_of(schedule);
-    double operations = programs * ranks * rounds * (experiment->train ? 12 : 5) * (experiment->split_kv ? 1.5 : 1);
-    if (operations <= OPERATIONS_MAX)
+    double attention = ranks * rounds * (experiment->train ? 12 : 5) * (experiment->split_kv ? 1.5 : 1);
+    bool attention_alone = experiment->step.scope == SCOPE_ATTENTION;
+    double most = attention_alone ? OPERATIONS_MAX : OPERATIONS_OF_LAYERS_MAX;
+    double operations = programs * (attention_alone ? attention : layers_operations(experiment, attention));
+    if (operations <= most)
         return true;
+    if (experiment->step.scope == SCOPE_MODEL && rounds <= 1)
+        return experiment_complain(experiment, "workload", "scope", diag,
+                                   "'scope' = model of %" PRIu32 " layers with cp = %" PRIu32
+                                   " makes about %.2g operations, expected at most %.0g: fewer ranks, or scope = layer",
+                                   experiment->model.layers, schedule->ranks, operations, most);
     if (rounds > 1 && (schedule->algorithm->uses & USES_GATHER_HEADS))
         return experiment_complain(experiment, "schedule", "gather_heads", diag,
                                    "'gather_heads' = %" PRIu32 " with cp = %" PRIu32
                                    " makes about %.2g operations, expected at most %.0g: more heads at once",
-                                   experiment->gather_heads, schedule->ranks, operations, OPERATIONS_MAX);
+                                   experiment->gather_heads, schedule->ranks, operations, most);
     if (rounds > 1)
         return experiment_complain(experiment, "schedule", "kv_block", diag,
                                    "'kv_block' = %" PRIu64 " with cp = %" PRIu32
                                    " makes about %.2g operations, expected at most %.0g: larger blocks",
-                                   experiment->kv_block, schedule->ranks, operations, OPERATIONS_MAX);
+                                   experiment->kv_block, schedule->ranks, operations, most);
     return experiment_complain(experiment, "parallel", "cp", diag,
                                "'cp' = %" PRIu32 " makes about %.2g operations, expected at most %.0g: fewer ranks",
-                               schedule->ranks, operations, OPERATIONS_MAX);
+                               schedule->ranks, operations, most);
 }
 
 /* The counts of bytes that experiment.c could not judge, knowing no algorithm: Q, dO, dQ and a few numbers a row, at
@@ -246,6 +255,7 @@ void schedule_fini(struct schedule *schedule)
 {
     free(schedule->algorithm_data);
     free(schedule->place_of_rank);
+    free(schedule->index_of_rank);
     sharding_fini(&schedule->sharding);
     memset(schedule, 0, sizeof *schedule);
 }

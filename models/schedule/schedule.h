@@ -27,6 +27,8 @@ struct schedule {
     struct lanes lanes;         /* all of them */
     uint64_t node_gpus;         /* consecutive GPUs of a node of the cluster, for the rings of layers; 0: not known */
     bool accumulates;           /* of a step's micro-batches not the last: gradients are neither summed nor used */
+    uint32_t *index_of_rank;    /* [rank]: which of its group's GPUs, in their order, it is on, where that is known and
+                                   the same in every group; for the rings of layers. NULL: in rank order */
     uint32_t *place_of_rank;    /* [rank]: where in the layout each sits (schedule.inner); NULL: in rank order */
 };
 

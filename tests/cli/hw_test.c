@@ -124,21 +124,26 @@ static void the_json_states_the_verification(void **state)
 static void remove_times(json_t *run)
 {
     static const char *const top[] = {"timing", "command"}; /* the command names the transport */
-    static const char *const derived[] = {"overlap_efficiency", "tflops_per_rank", "imbalance", "critical_rank"};
+    static const char *const derived[] = {
+        "overlap_efficiency", "tflops_per_rank",      "imbalance", "critical_rank", "exposed_by_kind",
+        "compute_by_part",    "model_tflops_per_gpu", "mfu",       "hfu",           "tokens_per_second_per_gpu"};
     for (size_t i = 0; i < sizeof top / sizeof *top; i++)
         json_object_del(run, top[i]);
-    json_t *objects[] = {at(run, "step"), json_array_get(at(run, "ranks"), 0), json_array_get(at(run, "ranks"), 1)};
-    for (size_t o = 0; o < sizeof objects / sizeof *objects; o++) {
+    if (json_object_get(run, "memory"))
+        json_object_del(json_object_get(run, "memory"), "at_seconds");
+    const size_t n_ranks = json_array_size(at(run, "ranks"));
+    for (size_t o = 0; o <= n_ranks; o++) {
+        json_t *object = o == n_ranks ? at(run, "step") : json_array_get(at(run, "ranks"), o);
         void *next;
         const char *key;
         json_t *value;
-        json_object_foreach_safe(objects[o], next, key, value)
+        json_object_foreach_safe(object, next, key, value)
         {
             bool time = strstr(key, "seconds");
             for (size_t i = 0; i < sizeof derived / sizeof *derived; i++)
                 time = time || strcmp(key, derived[i]) == 0;
             if (time)
-                json_object_del(objects[o], key);
+                json_object_del(object, key);
         }
     }
 }
@@ -432,6 +437,65 @@ static void under_mpirun_each_process_is_a_rank(void **state)
     json_decref(apart);
 }
 
+/* ---- a whole layer ---- */
+
+#define LAYER "cpu-layer --compute cpu --set workload.seq_len=128 --iterations 2 --warmup 0"
+
+static void a_layer_runs_on_all_ranks_of_its_layout(void **state)
+{
+    (void)state;
+    expect("$CPSIM --hw " LAYER, 0,
+           "verified  yes: y, dx, dnorm_1, dW_q, dW_k, dW_v, dW_o, dnorm_2, dW_up, dW_down against the reference in "
+           "full",
+           NULL);
+    expect("$CPSIM --hw " LAYER " --set workload.pass=forward", 0, "verified  yes: y against the reference", NULL);
+    json_t *run = json_of("$CPSIM --hw " LAYER " --seed 3 --json -");
+    assert_true(json_array_size(at(run, "ranks")) == 4 && number(run, "topology.n_gpus") == 4);
+    assert_true(json_is_true(at(run, "verification.passed")));
+    assert_true(number(run, "verification.y.values") == 128 * 256); /* its rows are parted */
+    assert_true(number(run, "verification.dW_q.values") == 2 * 256 * 256);
+    assert_true(number(run, "verification.dnorm_1.values") == 4 * 256);
+    assert_true(number(run, "step.visible_pairs") == 128 * 129 / 2);
+    for (size_t i = 0; i < 4; i++) {
+        json_t *rank = json_array_get(at(run, "ranks"), i);
+        assert_true(number(rank, "rank") == (double)(i % 2) && number(rank, "group") == (double)(i / 2));
+        assert_true(number(rank, "bytes_sent") > 0 && number(rank, "flops") > 0);
+    }
+    json_decref(run);
+}
+
+static void what_a_layer_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    expect("$CPSIM --hw " LAYER " --set workload.scope=model", 2, NULL, "hardware mode has no embedding");
+    expect("$CPSIM --hw " LAYER " --set step.zero=1", 2, NULL, "expected zero = 0");
+    expect("$CPSIM --hw " LAYER " --set model.bias=all", 2, NULL, "expected bias = none");
+    expect("$CPSIM --hw " LAYER " --set model.hidden=16384 --set model.ffn=65536", 2, NULL, "verifies a layer in full");
+    expect("$CPSIM --hw " LAYER " --collectives messages", 2, NULL, "--collectives has no effect");
+    expect("$CPSIM --events cpu-layer", 2, NULL, "--events executes attention alone, expected scope = attention");
+}
+
+#ifndef __SANITIZE_ADDRESS__
+static void a_layer_under_mpirun_is_the_same(void **state)
+{
+    (void)state;
+    if (!can_mpirun())
+        skip();
+    json_t *alone = json_of("$CPSIM --hw " LAYER " --seed 3 --json -");
+    json_t *apart = json_of(MPIRUN "4 $CPSIM --hw " LAYER " --seed 3 --json -");
+    json_object_del(at(alone, "topology"), "transport");
+    json_object_del(at(apart, "topology"), "transport");
+    json_object_del(at(alone, "device"), "transport");
+    json_object_del(at(apart, "device"), "transport");
+    remove_times(alone);
+    remove_times(apart);
+    assert_true(json_equal(alone, apart));
+    json_decref(alone);
+    json_decref(apart);
+    expect_one_message(MPIRUN "2 $CPSIM --hw " LAYER, 2, "the experiment has 4 ranks, but 2 processes were started");
+}
+#endif
+
 static void under_mpirun_one_process_speaks(void **state)
 {
     (void)state;
@@ -442,7 +506,7 @@ static void under_mpirun_one_process_speaks(void **state)
     assert_memory_equal(outcome.out, "model ", 6);
     assert_null(strstr(outcome.out + 1, "\nmodel "));
     outcome_fini(&outcome);
-    expect_one_message(MPIRUN "3 " ALONE, 2, "the experiment has cp = 2, but 3 processes were started");
+    expect_one_message(MPIRUN "3 " ALONE, 2, "the experiment has 2 ranks, but 3 processes were started");
     expect_one_message(MPIRUN "2 $CPSIM --hw nothere.ini", 2, "cpsim: nothere.ini: cannot be read");
     expect_one_message(MPIRUN "2 " ALONE " --set model.dtype=fp8", 2, "cpsim: backend 'cpu' cannot run dtype 'fp8'");
     expect_one_message(MPIRUN "2 " ALONE " --jobs 2", 2, "cpsim: --jobs has no effect with --hw");
@@ -470,7 +534,7 @@ static void alone_mpi_is_refused_for_two_ranks(void **state)
     if (!can_mpirun())
         skip();
     expect_one_message(MPI_ENVIRONMENT ALONE " --transport mpi", 2,
-                       "the experiment has cp = 2, but 1 process was started");
+                       "the experiment has 2 ranks, but 1 process was started");
 }
 
 static int clean_up(void **state)
@@ -504,6 +568,11 @@ int main(void)
         cmocka_unit_test(backends_and_transports_are_listed),
         cmocka_unit_test(a_wrong_result_fails_and_is_reported),
         cmocka_unit_test(under_mpirun_each_process_is_a_rank),
+        cmocka_unit_test(a_layer_runs_on_all_ranks_of_its_layout),
+        cmocka_unit_test(what_a_layer_cannot_be_is_refused),
+#ifndef __SANITIZE_ADDRESS__ /* which four processes share */
+        cmocka_unit_test(a_layer_under_mpirun_is_the_same),
+#endif
         cmocka_unit_test(under_mpirun_one_process_speaks),
         cmocka_unit_test(under_mpirun_a_rank_that_differs_is_named),
         cmocka_unit_test(alone_mpi_is_refused_for_two_ranks),

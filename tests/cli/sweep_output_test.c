@@ -26,10 +26,19 @@ static const char sweep_text[] =
     "that\"]}"
     "]}";
 
-static char *written(bool (*write)(const json_t *sweep, FILE *stream))
+/* A model, of which something is reserved, and attention alone. */
+static const char scopes_text[] =
+    "{\"schema\":\"cpsim.sweep/1\",\"keys\":[\"workload.scope\"],\"points\":["
+    "{\"set\":{\"workload.scope\":\"model\"},\"run\":{\"step\":{\"seconds\":2.0,\"tokens_per_second_per_gpu\":1500.0,"
+    "\"mfu\":0.5,\"peak_bytes\":21474836480,\"fits\":true},\"memory\":{\"peak_bytes\":21474836480,"
+    "\"reserve\":4294967296.0}}},"
+    "{\"set\":{\"workload.scope\":\"attention\"},\"run\":{\"step\":{\"seconds\":1.0,\"peak_bytes\":10737418240,"
+    "\"fits\":true}}}]}";
+
+static char *written_of(const char *json, bool (*write)(const json_t *sweep, FILE *stream))
 {
     json_error_t error;
-    json_t *sweep = json_loads(sweep_text, 0, &error);
+    json_t *sweep = json_loads(json, 0, &error);
     assert_non_null(sweep);
     char *text = NULL;
     size_t size;
@@ -38,6 +47,11 @@ static char *written(bool (*write)(const json_t *sweep, FILE *stream))
     fclose(stream);
     json_decref(sweep);
     return text;
+}
+
+static char *written(bool (*write)(const json_t *sweep, FILE *stream))
+{
+    return written_of(sweep_text, write);
 }
 
 static void the_table_compares_with_the_smallest_cp_of_the_same_setting(void **state)
@@ -64,15 +78,29 @@ static void the_table_compares_with_the_smallest_cp_of_the_same_setting(void **s
     free(text);
 }
 
+static void memory_has_the_reserve_and_attention_no_tokens(void **state)
+{
+    (void)state;
+    char *text = written_of(scopes_text, sweep_table_write);
+    const char *model = strstr(text, "\nmodel "), *attention = strstr(text, "\nattention ");
+    assert_non_null(model);
+    assert_non_null(attention);
+    assert_non_null(strstr(model, "    1500  50.0 "));
+    assert_non_null(strstr(model, "  24.00  yes"));
+    assert_non_null(strstr(attention, "       -     - "));
+    assert_non_null(strstr(attention, "  10.00  yes"));
+    free(text);
+}
+
 static bool write_csv(const json_t *sweep, FILE *stream)
 {
     static const char *const keys[] = {"parallel.cp", "schedule.sharding"};
-    csv_write_sweep_head(keys, 2, stream);
+    csv_write_sweep_head(keys, 2, false, stream);
     size_t i;
     json_t *point;
     json_array_foreach(json_object_get(sweep, "points"), i, point)
     {
-        csv_write_sweep_point(point, stream);
+        csv_write_sweep_point(point, false, stream);
     }
     return true;
 }
@@ -96,6 +124,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table_compares_with_the_smallest_cp_of_the_same_setting),
+        cmocka_unit_test(memory_has_the_reserve_and_attention_no_tokens),
         cmocka_unit_test(csv_has_a_row_a_point_and_quotes_what_needs_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,9 +14,7 @@
 #include <cmocka.h>
 // clang-format on
 
-#include <jansson.h>
-
-#include "tests/cli/expect.h"
+#include "tests/cli/validated.h"
 
 #define KV_BYTES (32768.0 * 2 * 8 * 128 * 2)
 #define FLOP (4 * 32768.0 * 65536 * 8 * 128) /* of a rank */
@@ -26,21 +24,6 @@ static const char experiment[] = "[model]\nq_heads = 8\nkv_heads = 8\nhead_dim =
                                  "[workload]\nseq_len = 65536\nmask = full\npass = forward\n"
                                  "[parallel]\ncp = 2\n"
                                  "[schedule]\nalgorithm = all-gather\noverlap = no\n";
-
-/* Writes FOLDER/NAME below the test's folder. */
-static void write_file(const char *folder, const char *name, const char *text)
-{
-    char *path = memory_format("%s/%s", test_folder(), folder), *make = memory_format("mkdir -p '%s'", path);
-    assert_int_equal(system(make), 0);
-    char *file = memory_format("%s/%s", path, name);
-    FILE *stream = fopen(file, "w");
-    assert_non_null(stream);
-    fputs(text, stream);
-    fclose(stream);
-    free(file);
-    free(make);
-    free(path);
-}
 
 /* A set of the step above; `published` are more keys of its section. */
 static void write_set(const char *folder, const char *name, const char *published, const char *rows)
@@ -66,23 +49,6 @@ static void write_links(const char *folder, const char *name, const char *publis
     free(ini);
     free(ini_name);
     free(csv_name);
-}
-
-static const json_t *set_of(const json_t *validation, size_t index)
-{
-    return json_array_get(json_object_get(validation, "sets"), index);
-}
-
-static const json_t *row_of(const json_t *validation, size_t set, size_t index)
-{
-    return json_array_get(json_object_get(set_of(validation, set), "rows"), index);
-}
-
-static void assert_number(const json_t *object, const char *key, double expected, double tolerance)
-{
-    const json_t *value = json_object_get(object, key);
-    if (!json_is_number(value) || !(fabs(json_number_value(value) - expected) <= tolerance))
-        fail_msg("'%s' is %.17g, expected %.17g", key, json_number_value(value), expected);
 }
 
 /* ---- attention ---- */

@@ -188,6 +188,42 @@ static void a_signal_is_told_and_workers_end_with_their_owner(void **state)
     bench_fini(&bench);
 }
 
+#define KINDS 10
+
+static size_t kind_of(void *context, size_t task)
+{
+    (void)context;
+    return task % KINDS;
+}
+
+/* Tasks of ten kinds wait, in turn, and two workers: each does those of one kind after the other. Neither changes to a
+ * kind that the other is at while there are others, so only the first and the last kinds may have been done by both. */
+static void a_worker_keeps_to_a_kind_while_there_is_a_choice(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30 * KINDS);
+    const struct workers_settings settings = {
+        .jobs = 2, .work = work, .context = &bench, .kind = kind_of, .take = take, .taker = &bench};
+    struct workers *workers = workers_create(&settings);
+    while (bench.next < bench.n_tasks)
+        workers_add(workers, bench.next++);
+    while (bench.taken < bench.n_tasks)
+        assert_int_equal(workers_wait(workers, -1), 0);
+    workers_destroy(workers);
+    size_t shared = 0;
+    for (size_t kind = 0; kind < KINDS; kind++) {
+        bool by_both = false;
+        for (size_t i = kind; i < bench.n_tasks; i += KINDS) {
+            assert_int_equal(bench.times[i], 1);
+            by_both = by_both || bench.pids[i] != bench.pids[kind];
+        }
+        shared += by_both;
+    }
+    assert_true(shared <= 2);
+    bench_fini(&bench);
+}
+
 static void what_the_caller_ignores_does_not_end_it(void **state)
 {
     (void)state;
@@ -214,6 +250,7 @@ int main(void)
         cmocka_unit_test(a_worker_that_dies_takes_nothing_along),
         cmocka_unit_test(a_task_that_ends_two_workers_has_failed_and_no_other),
         cmocka_unit_test(a_signal_is_told_and_workers_end_with_their_owner),
+        cmocka_unit_test(a_worker_keeps_to_a_kind_while_there_is_a_choice),
         cmocka_unit_test(what_the_caller_ignores_does_not_end_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

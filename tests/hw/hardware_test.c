@@ -219,7 +219,7 @@ static double worst_error(const struct experiment *experiment, double *tolerance
     scene_step(&scene, RUN_ALL, 7);
     if (!scene.passed)
         fail_msg("%s", scene_message(&scene));
-    for (int t = 0; t < OUTPUT_COUNT; t++)
+    for (int t = 0; t < OUTPUT_ATTENTION_COUNT; t++)
         if (t != OUTPUT_LSE && scene.run.verification.tensors[t].max_error >= worst) {
             worst = scene.run.verification.tensors[t].max_error;
             *tolerance = scene.run.verification.tensors[t].tolerance;
@@ -272,7 +272,7 @@ static void long_problems_are_checked_on_samples(void **state)
             if (!scene.passed)
                 fail_msg("mask %d: %s", mask, scene_message(&scene));
             assert_int_equal(scene.run.verification.kind, CHECK_SAMPLED);
-            for (int t = 0; t < OUTPUT_COUNT; t++)
+            for (int t = 0; t < OUTPUT_ATTENTION_COUNT; t++)
                 assert_true(scene.run.verification.tensors[t].values > 0);
             scene_close(&scene);
         }
@@ -418,7 +418,7 @@ static void what_cannot_run_is_refused_with_what_could(void **state)
     scene_close(&scene);
     assert_int_equal(setenv("OMPI_COMM_WORLD_SIZE", "4", 1), 0);
     expect_refusal(&experiment, "local",
-                   "transport 'local' runs all ranks of cp = 2 in one process, but 4 processes were started");
+                   "transport 'local' runs all 2 ranks in one process, but 4 processes were started");
     unsetenv("OMPI_COMM_WORLD_SIZE");
 }
 

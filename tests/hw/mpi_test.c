@@ -15,6 +15,7 @@
 #include "models/schedule/algorithms/algorithm.h"
 #include "sim/engine.h"
 #include "tests/hw/collective_cases.h"
+#include "tests/hw/layer_scene.h"
 #include "tests/hw/scene.h"
 #include "tests/hw/workers.h"
 
@@ -81,7 +82,6 @@ static int run_worker(const char *what, const char *algorithm, uint32_t cp, bool
         experiment.model.q_heads = 2 * cp;
         experiment.model.kv_heads = cp;
     }
-    experiment.dtype = narrow ? DTYPE_BF16 : DTYPE_FP32;
     experiment.kv_block = narrow ? 7 : 0;
     experiment.split_kv = narrow;
     experiment.inner = strcmp(what, "inner") == 0 ? INNER_RING : INNER_ALL_TO_ALL;
@@ -96,6 +96,9 @@ static int run_worker(const char *what, const char *algorithm, uint32_t cp, bool
         ops.allocate = have_no_memory_later;
         ops.run = compute_late;
     }
+    if (strcmp(what, "layer") == 0) /* of two ranks each way */
+        experiment = make_layer(algorithm, 2, cp / 2, 1);
+    experiment.dtype = narrow ? DTYPE_BF16 : DTYPE_FP32;
     struct scene scene;
     scene_open_as(&scene, &experiment, &ops, strcmp(what, "alone") == 0 ? "mpi" : NULL,
                   strcmp(what, "messages") == 0 ? COLLECTIVES_MESSAGES : COLLECTIVES_DEFAULT);
@@ -293,14 +296,26 @@ static void schedules_give_the_reference_under_mpi(void **state)
     expect(&outcome, 0, "rank 0 sent 57024 bytes");
 }
 
+static void a_layer_of_two_by_two_ranks_is_right(void **state)
+{
+    (void)state;
+    for (int narrow = 0; narrow < 2; narrow++) {
+        struct outcome ring = run_schedule("layer", narrow ? "all-gather" : "ring", 4, narrow);
+        expect(&ring, 0, "full check passed");
+        expect(&ring, 0, "rank 3 sent");
+    }
+    struct outcome alone = start(2, "layer ring 4 0");
+    expect(&alone, -1, "the experiment has 4 ranks, but 2 processes were started");
+}
+
 static void another_number_of_processes_is_an_error_naming_both(void **state)
 {
     (void)state;
     struct outcome more = start(4, "run ring 2 0"), less = start(1, "run ring 2 0"),
                    none = launch("", "alone ring 4 0");
-    expect(&more, -1, "the experiment has cp = 2, but 4 processes were started, expected one for each rank");
-    expect(&less, -1, "the experiment has cp = 2, but 1 process was started, expected one for each rank");
-    expect(&none, 2, "the experiment has cp = 4, but 1 process was started, expected one for each rank");
+    expect(&more, -1, "the experiment has 2 ranks, but 4 processes were started, expected one for each rank");
+    expect(&less, -1, "the experiment has 2 ranks, but 1 process was started, expected one for each rank");
+    expect(&none, 2, "the experiment has 4 ranks, but 1 process was started, expected one for each rank");
 }
 
 static void a_rank_that_refuses_ends_the_job_by_name(void **state)
@@ -362,6 +377,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(collectives_bring_what_members_expect),
         cmocka_unit_test(ranks_sit_where_the_schedule_wants_them),
         cmocka_unit_test(schedules_give_the_reference_under_mpi),
+        cmocka_unit_test(a_layer_of_two_by_two_ranks_is_right),
         cmocka_unit_test(another_number_of_processes_is_an_error_naming_both),
         cmocka_unit_test(a_rank_that_refuses_ends_the_job_by_name),
         cmocka_unit_test(ranks_that_were_asked_different_things_are_told),

@@ -45,7 +45,7 @@ static void check_keys(enum dtype dtype, uint64_t seq_len, enum sharding_kind sh
                                   .lanes = schedule.lanes};
     program_add_buffer(&program, "kv", buffer);
     void *memory = memory_zeroed(1, buffer.bytes);
-    const struct rank_tensors tensors = {&schedule, &program, &ops, NULL, &memory};
+    const struct rank_tensors tensors = {.schedule = &schedule, .program = &program, .ops = &ops, .memory = &memory};
     writes = 0;
     rank_tensors_write_input(&tensors, 5, 0);
     assert_in_range(writes, 2, writes_max);

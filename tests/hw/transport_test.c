@@ -244,10 +244,10 @@ static void the_launcher_decides_when_nobody_says(void **state)
     const struct transport_ops *mpi = transport_find("mpi");
     assert_ptr_equal(transport_choose(NULL, 4, &diag), mpi);
     if (!mpi)
-        assert_string_equal(diag.lines[0], "started as 2 processes by an MPI launcher for cp = 4, but this cpsim was "
+        assert_string_equal(diag.lines[0], "started as 2 processes by an MPI launcher for 4 ranks, but this cpsim was "
                                            "built without MPI");
     assert_null(transport_choose("local", 4, &diag));
-    assert_string_equal(diag.lines[diag.count - 1], "transport 'local' runs all ranks of cp = 4 in one process, but 2 "
+    assert_string_equal(diag.lines[diag.count - 1], "transport 'local' runs all 4 ranks in one process, but 2 "
                                                     "processes were started");
     unsetenv("OMPI_COMM_WORLD_SIZE");
     assert_int_equal(setenv("SLURM_STEP_NUM_TASKS", "1", 1), 0); /* an interactive shell: nobody else was started */

@@ -275,17 +275,35 @@ static void overrides_replace_and_add_and_are_marked(void **state)
     ini_document_destroy(document);
 }
 
+static void overrides_without_a_value_take_keys_back(void **state)
+{
+    (void)state;
+    struct ini_document *document = accepted("[step]\nzero = 1\n[parallel]\ncp = 4\ntp = 2\ndp = 3\n");
+    assert_true(ini_document_override(document, "parallel.tp=", &diag));
+    assert_true(ini_document_override(document, "step.zero = ", &diag)); /* the section stays, and is empty */
+    expect_no_lines(&diag);
+    assert_null(ini_section_entry(ini_document_section(document, "parallel"), "tp"));
+    assert_string_equal(value_of(document, "parallel", "cp"), "4");
+    assert_string_equal(value_of(document, "parallel", "dp"), "3");
+    assert_int_equal(ini_document_section(document, "step")->n_entries, 0);
+    assert_true(ini_document_override(document, "parallel.tp=8", &diag));
+    assert_false(ini_document_override(document, "parallel.tp=", &diag));
+    EXPECT_LINES(&diag, "--set parallel.tp=: takes back a key that 'f.ini' does not write, expected section.key=value");
+    ini_document_destroy(document);
+}
+
 static void bad_overrides_are_refused(void **state)
 {
     (void)state;
     struct ini_document *document = accepted("[a]\nb = 1\n");
     static const char *const bad[] = {"",     "a",     "a.b",  "=",      "a=1",       ".b=1",
-                                      "a.=1", "b=a.1", "a.b=", "a.b=  ", "a.b=1\n[c]"};
+                                      "a.=1", "b=a.1", "a.c=", "c.b=  ", "a.b=1\n[c]"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_false(ini_document_override(document, bad[i], &diag));
     assert_int_equal(diag.count, sizeof bad / sizeof *bad);
     assert_string_equal(diag.lines[1], "--set a: not understood, expected section.key=value");
-    assert_string_equal(diag.lines[8], "--set a.b=: no value, expected section.key=value");
+    assert_string_equal(diag.lines[8],
+                        "--set a.c=: takes back a key that 'f.ini' does not write, expected section.key=value");
     assert_string_equal(diag.lines[10], "--set: the text holds a control character, expected section.key=value");
     diagnostics_fini(&diag);
     assert_string_equal(value_of(document, "a", "b"), "1");
@@ -337,6 +355,7 @@ int main(void)
         cmocka_unit_test(only_plain_utf8_text_is_read),
         cmocka_unit_test(files_that_are_no_ini_files_are_refused),
         cmocka_unit_test(overrides_replace_and_add_and_are_marked),
+        cmocka_unit_test(overrides_without_a_value_take_keys_back),
         cmocka_unit_test(bad_overrides_are_refused),
         cmocka_unit_test(random_bytes_do_no_harm),
     };

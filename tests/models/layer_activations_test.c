@@ -226,6 +226,17 @@ static void context_parallel_ranks_share_every_tensor(void **state)
         }
 }
 
+/* Of Llama: the input, attention's result and its LSE, Q, V and the gate. */
+static void alternate_recomputation_keeps_every_second_product(void **state)
+{
+    (void)state;
+    struct transformer model = shipped_transformer("llama3-8b");
+    struct activation_setting setting = setting_of(1, false, RECOMPUTE_ALTERNATE);
+    setting.flash = true;
+    double columns = 4096 + 4096 + 4096 + 1024 + 14336;
+    assert_true(total(&model, &setting) == BATCH * LENGTH * (2 * columns + 4 * 32));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +246,7 @@ int main(void)
         cmocka_unit_test(flash_attention_keeps_the_lse_in_place_of_the_scores),
         cmocka_unit_test(other_layers_differ_by_the_tensors_they_have),
         cmocka_unit_test(a_llama_layer_keeps_so_much_a_token),
+        cmocka_unit_test(alternate_recomputation_keeps_every_second_product),
         cmocka_unit_test(context_parallel_ranks_share_every_tensor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

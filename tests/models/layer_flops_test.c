@@ -110,6 +110,15 @@ static void flash_attention_takes_half_a_forward_more(void **state)
     assert_close(selective.recomputed.of[MODEL_ATTENTION], 1.5 * forward, 1e-15);
 }
 
+/* K, what comes back from attention, and up, of Llama's seven products: 4096 inputs, 1024, 4096 and 14336 outputs. */
+static void alternate_recomputation_takes_every_second_product(void **state)
+{
+    (void)state;
+    struct transformer model = shipped_transformer("llama3-8b");
+    struct step_flops step = flops_of_step(&model, 10, 55, RECOMPUTE_ALTERNATE, false);
+    assert_close(flops_total(&step.recomputed), 2.0 * 10 * 4096 * (1024 + 4096 + 14336) * 32, 1e-15);
+}
+
 /* Korthikanti et al. 2022 table 5: seconds of a step on A100s with selective recomputation, MFU and HFU in per cent.
  * Seconds have two decimals, which is up to 0.5 % of the shortest.
  *
@@ -206,6 +215,7 @@ int main(void)
         cmocka_unit_test(a_layers_parts_are_the_published_terms),
         cmocka_unit_test(products_take_twice_their_weights),
         cmocka_unit_test(flash_attention_takes_half_a_forward_more),
+        cmocka_unit_test(alternate_recomputation_takes_every_second_product),
         cmocka_unit_test(utilizations_are_the_published_ones),
         cmocka_unit_test(palms_definition_gives_palms_numbers),
         cmocka_unit_test(palms_definition_beside_the_count_of_products),

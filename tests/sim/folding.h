@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "models/result/report.h"
+#include "models/schedule/layers/layers.h"
 #include "models/schedule/schedule.h"
 #include "sim/engine.h"
 #include "sim/fold.h"
@@ -347,8 +348,8 @@ static inline bool pair_fold(struct pair *pair)
     bool good = cost_init(&pair->cost, &pair->device, &pair->topology, &pair->schedule, &diag) &&
                 placement_init(&pair->placement, &pair->experiment, &pair->topology, &diag);
     placement_permute(&pair->placement, pair->schedule.place_of_rank);
-    uint32_t ranks = pair->schedule.ranks, tp = pair->placement.tp;
-    const struct layout layout = {.cp = ranks, .tp = tp, .dp = pair->placement.groups / tp};
+    uint32_t ranks = pair->schedule.ranks;
+    const struct layout layout = layers_layout(&pair->schedule);
     good = good && ensemble_init(&pair->whole, pair->programs, ranks, layout, &diag) &&
            ensemble_init(&pair->turned, pair->programs, pair->period, layout, &diag);
     ensemble_set_replicas(&pair->whole);

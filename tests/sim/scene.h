@@ -112,6 +112,7 @@ struct scene {
     struct cost cost;
     struct program *programs;
     uint32_t ranks;
+    bool replicas; /* they begin their phases each by itself: set by the test */
 };
 
 /* Prints what there is to complain about, and fails if there is anything. */
@@ -122,20 +123,28 @@ static inline void expect_good(bool good, struct diagnostics *diag)
     assert_true(good);
 }
 
-/* A scene to fill with hand-built programs. */
-static inline void scene_init(struct scene *scene, const char *topology, uint32_t ranks, uint32_t groups)
+/* A scene to fill with hand-built programs: rank (cp, tp, dp) of the layout is on GPU (dp * tp degree + tp) * cp degree
+ * + cp. */
+static inline void scene_init_layout(struct scene *scene, const char *topology, struct layout layout)
 {
     struct diagnostics diag;
     diagnostics_init(&diag);
-    *scene = (struct scene){.ranks = ranks};
+    *scene = (struct scene){.ranks = layout.cp};
     expect_good(topology_read_text(&scene->topology, "test", topology, &diag), &diag);
-    scene->placement = (struct placement){.cp = ranks, .groups = groups, .tp = 1};
+    scene->placement = (struct placement){.cp = layout.cp, .groups = layout.tp * layout.dp, .tp = layout.tp};
     scene->placement.stride[PARALLEL_CP] = 1;
-    scene->placement.stride[PARALLEL_DP] = ranks;
+    scene->placement.stride[PARALLEL_TP] = layout.cp;
+    scene->placement.stride[PARALLEL_DP] = (uint64_t)layout.cp * layout.tp;
     scene->device = (struct device){.launch_seconds = 1e-9};
-    scene->programs = memory_zeroed(ranks, sizeof *scene->programs);
-    for (uint32_t r = 0; r < ranks; r++)
+    scene->programs = memory_zeroed(layout.cp, sizeof *scene->programs);
+    for (uint32_t r = 0; r < layout.cp; r++)
         program_init(&scene->programs[r], r);
+}
+
+/* The same of one group, or of several that do the same beside each other. */
+static inline void scene_init(struct scene *scene, const char *topology, uint32_t ranks, uint32_t groups)
+{
+    scene_init_layout(scene, topology, (struct layout){.cp = ranks, .tp = 1, .dp = groups});
 }
 
 /* A scene whose programs are those of an experiment, given as text. */
@@ -248,11 +257,22 @@ static inline void outcome_run(struct outcome *outcome, const struct engine_ops 
     diagnostics_init(&diag);
     scene->cost = (struct cost){.device = &scene->device, .topology = &scene->topology};
     struct simulation simulation = {.cost = &scene->cost, .placement = &scene->placement};
-    simulation.execution = execution_create(scene->programs, scene->ranks, scene->placement.groups, &diag);
-    simulation.ensemble = simulation.execution ? execution_ensemble(simulation.execution) : NULL;
-    outcome->good = simulation.execution && engine->run(&simulation, &outcome->timeline, &diag);
+    uint32_t tp = scene->placement.tp;
+    const struct layout layout = {.cp = scene->ranks, .tp = tp, .dp = scene->placement.groups / tp};
+    struct ensemble ensemble;
+    outcome->good = ensemble_init(&ensemble, scene->programs, scene->ranks, layout, &diag);
+    if (outcome->good) {
+        if (scene->replicas)
+            ensemble_set_replicas(&ensemble);
+        if (ensemble.n_replicas > 1)
+            outcome->timeline.replica_end = memory_zeroed(ensemble.n_replicas, sizeof *outcome->timeline.replica_end);
+        simulation.ensemble = &ensemble;
+        simulation.execution = execution_of(&ensemble);
+        outcome->good = engine->run(&simulation, &outcome->timeline, &diag);
+        execution_destroy(simulation.execution);
+        ensemble_fini(&ensemble);
+    }
     outcome->messages = joined_lines(&diag);
-    execution_destroy(simulation.execution);
     diagnostics_fini(&diag);
 }
 

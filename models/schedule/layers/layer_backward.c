@@ -53,10 +53,8 @@ uint32_t layer_backward(struct layer_builder *b, uint32_t layer, uint32_t dy)
     if (b->step->recomputation != RECOMPUTE_NONE)
         layer_forward(b, layer, b->kept[layer].x, true);
     uint32_t dx = attention_backward(b, layer, mlp_backward(b, layer, dy));
-    if (b->splits_rows) { /* each tp rank has gradients of the norms by its own rows */
-        uint32_t first = b->weights[layer_weight_index(b, layer, LAYER_NORM_ATTENTION)].gradient;
-        uint32_t second = b->weights[layer_weight_index(b, layer, LAYER_NORM_MLP)].gradient;
-        layer_sum_tensor(b, LIST(first, second));
-    }
+    uint32_t first = b->weights[layer_weight_index(b, layer, LAYER_NORM_ATTENTION)].gradient;
+    uint32_t second = b->weights[layer_weight_index(b, layer, LAYER_NORM_MLP)].gradient;
+    layer_sum_norms(b, LIST(first, second));
     return dx;
 }

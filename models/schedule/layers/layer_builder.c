@@ -119,17 +119,27 @@ static struct layer_work work_of(const struct layer_builder *b, uint32_t layer, 
                                .layer = layer};
 }
 
-void layer_product(struct layer_builder *b, uint32_t layer, uint32_t weight, uint32_t x, struct buffer_list result)
+#define RESULTS_MAX 4 /* buffers that one product writes */
+
+void layer_product_part(struct layer_builder *b, uint32_t layer, uint32_t weight, uint64_t columns,
+                        struct buffer_list x, struct buffer_list result)
 {
     const struct weight *w = &b->weights[weight];
     struct layer_work work = work_of(b, layer, w, PRODUCT_OUTPUT);
+    uint32_t reads[RESULTS_MAX + 1];
+    for (size_t i = 0; i < x.count; i++)
+        reads[i] = x.items[i];
+    reads[x.count] = w->value;
     work.rows = b->tokens;
-    work.columns = w->shape.columns;
+    work.columns = columns;
     work.depth = w->inputs;
-    layer_add(b, OP_PRODUCT, work, LIST(x, w->value), result);
+    layer_add(b, OP_PRODUCT, work, (struct buffer_list){reads, x.count + 1}, result);
 }
 
-#define RESULTS_MAX 4 /* buffers that one product writes */
+void layer_product(struct layer_builder *b, uint32_t layer, uint32_t weight, uint32_t x, struct buffer_list result)
+{
+    layer_product_part(b, layer, weight, b->weights[weight].shape.columns, LIST(x), result);
+}
 
 void layer_input_gradient(struct layer_builder *b, uint32_t layer, uint32_t weight, struct buffer_list dy, uint32_t dx)
 {

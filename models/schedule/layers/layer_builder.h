@@ -31,7 +31,8 @@ struct weight {
 /* What the forward pass of a layer leaves for its backward pass: buffers. */
 struct layer_kept {
     uint32_t x, normed, q, kv, o, lse, middle, normed_mlp, up, down; /* `middle`: x plus attention's */
-    uint32_t *map; /* [buffer of the attention program]: those of its own in this program */
+    uint32_t value, gate; /* parts of kv and up that alternate recomputation keeps */
+    uint32_t *map;        /* [buffer of the attention program]: those of its own in this program */
 };
 
 /* The members of a sum or gather, as this rank names them, and the rings that it flows over. */
@@ -71,6 +72,7 @@ struct layer_builder {
     struct layer_kept *kept;    /* [layer] */
     struct {
         uint32_t normed, logits, d_normed; /* buffers that the head's forward pass leaves for its backward pass */
+        uint32_t wide, log_softmax;        /* and those of an eager loss */
     } head;
 };
 
@@ -96,6 +98,10 @@ struct buffer_list {
 
 void layer_add(struct layer_builder *b, enum op_kind kind, struct layer_work work, struct buffer_list reads,
                struct buffer_list writes);
+
+/* A product with some columns of a weight. `x`: what is multiplied, and whatever else is needed of its result. */
+void layer_product_part(struct layer_builder *b, uint32_t layer, uint32_t weight, uint64_t columns,
+                        struct buffer_list x, struct buffer_list result);
 
 /* result += left right with a weight, in one of its three forms; a weight's gradient is added to what is there. */
 void layer_product(struct layer_builder *b, uint32_t layer, uint32_t weight, uint32_t x, struct buffer_list result);
@@ -123,6 +129,8 @@ uint32_t layer_gather_rows(struct layer_builder *b, const char *name, uint32_t l
 /* `partial` has all rows, to be summed over tp: what is then this rank's `rows` rows of the sum: a new buffer where
  * rows are parted, else `partial`. */
 uint32_t layer_sum_rows(struct layer_builder *b, const char *name, uint32_t layer, uint32_t partial);
+/* Norms' gradients, by each tp rank's own rows, become whole, if they are summed over dp x cp next or used. */
+void layer_sum_norms(struct layer_builder *b, struct buffer_list gradients);
 /* `buffers`, each on every tp rank, become their sum. */
 void layer_sum_tensor(struct layer_builder *b, struct buffer_list buffers);
 
@@ -139,6 +147,8 @@ void layer_weights_init(struct layer_builder *b);
 void layer_gather_unit(struct layer_builder *b, uint32_t unit);
 /* A unit's pass has ended: its weights may be given up. */
 void layer_release_unit(struct layer_builder *b, uint32_t unit);
+/* Gradients stay what they are until a later micro-batch adds to them. */
+bool layer_gradients_wait(const struct layer_builder *b);
 /* All gradients of a unit are there: sums its bucket's once the last of it is. */
 void layer_reduce_unit(struct layer_builder *b, uint32_t unit);
 /* Behind the last sum. */

@@ -30,15 +30,56 @@ static void forget_map(struct layer_builder *b, struct layer_kept *kept)
     memset(kept->map, 0xff, size);
 }
 
-/* From the norm to attention's operands. */
-static void operands(struct layer_builder *b, uint32_t layer, struct layer_kept *kept)
+static bool alternates(const struct layer_builder *b)
 {
+    return b->experiment->train && b->step->recomputation == RECOMPUTE_ALTERNATE;
+}
+
+/* A part of a product's result that is kept beside it, and put to the rest of it when that is made again. */
+static uint32_t kept_part(struct layer_builder *b, const char *name, uint32_t layer, uint64_t columns)
+{
+    return layer_buffer(b, name, layer, TENSOR_WIDE, b->hidden, ROLE_ACTIVATIONS, b->tokens, columns);
+}
+
+/* Columns of the products up that are made again: up, of a gated MLP; of a plain one the fifth product, which is kept.
+ */
+static uint64_t up_again(const struct layer_builder *b)
+{
+    return b->model->mlp == MLP_GATED ? b->ffn : 0;
+}
+
+/* From the norm to attention's operands; again, where products alternate, K alone. */
+static void operands(struct layer_builder *b, uint32_t layer, struct layer_kept *kept, bool again)
+{
+    uint32_t weight = layer_weight_index(b, layer, LAYER_QKV);
     kept->normed = layer_hidden(b, "norm", layer, b->rows);
     layer_norm(b, layer, layer_weight_index(b, layer, LAYER_NORM_ATTENTION), kept->x, kept->normed);
     uint32_t all = layer_gather_rows(b, "norm all", layer, kept->normed);
-    kept->q = layer_attention_buffer(b, kept, TENSOR_Q);
+    if (!again || !alternates(b))
+        kept->q = layer_attention_buffer(b, kept, TENSOR_Q);
     kept->kv = layer_attention_buffer(b, kept, TENSOR_KV);
-    layer_product(b, layer, layer_weight_index(b, layer, LAYER_QKV), all, LIST(kept->q, kept->kv));
+    if (!alternates(b)) {
+        layer_product(b, layer, weight, all, LIST(kept->q, kept->kv));
+    } else if (again) {
+        layer_product_part(b, layer, weight, b->kv, LIST(all, kept->value), LIST(kept->kv));
+    } else {
+        kept->value = kept_part(b, "V kept", layer, b->kv);
+        layer_product(b, layer, weight, all, LIST(kept->q, kept->kv, kept->value));
+    }
+}
+
+/* The way up of the MLP; again, where products alternate, but for the gate. */
+static void go_up(struct layer_builder *b, uint32_t layer, struct layer_kept *kept, uint32_t all, bool again)
+{
+    uint32_t weight = layer_weight_index(b, layer, LAYER_UP);
+    if (!alternates(b) || (!again && up_again(b) == 0)) {
+        layer_product(b, layer, weight, all, LIST(kept->up));
+    } else if (again) {
+        layer_product_part(b, layer, weight, up_again(b), LIST(all, kept->gate), LIST(kept->up));
+    } else {
+        kept->gate = kept_part(b, "gate kept", layer, b->ffn);
+        layer_product(b, layer, weight, all, LIST(kept->up, kept->gate));
+    }
 }
 
 static void attend(struct layer_builder *b, struct layer_kept *kept)
@@ -49,7 +90,7 @@ static void attend(struct layer_builder *b, struct layer_kept *kept)
 }
 
 /* From attention's result to what goes down the MLP. */
-static void to_mlp(struct layer_builder *b, uint32_t layer, struct layer_kept *kept)
+static void to_mlp(struct layer_builder *b, uint32_t layer, struct layer_kept *kept, bool again)
 {
     uint32_t partial = layer_hidden(b, "back", layer, b->tokens);
     layer_product(b, layer, layer_weight_index(b, layer, LAYER_OUTPUT), kept->o, LIST(partial));
@@ -59,8 +100,11 @@ static void to_mlp(struct layer_builder *b, uint32_t layer, struct layer_kept *k
     kept->normed_mlp = layer_hidden(b, "MLP norm", layer, b->rows);
     layer_norm(b, layer, layer_weight_index(b, layer, LAYER_NORM_MLP), kept->middle, kept->normed_mlp);
     uint32_t all = layer_gather_rows(b, "MLP norm all", layer, kept->normed_mlp);
-    kept->up = layer_buffer(b, "up", layer, TENSOR_WIDE, b->hidden, ROLE_ACTIVATIONS, b->tokens, b->up);
-    layer_product(b, layer, layer_weight_index(b, layer, LAYER_UP), all, LIST(kept->up));
+    bool is_there = again && alternates(b) && up_again(b) == 0;
+    if (!is_there) {
+        kept->up = layer_buffer(b, "up", layer, TENSOR_WIDE, b->hidden, ROLE_ACTIVATIONS, b->tokens, b->up);
+        go_up(b, layer, kept, all, again);
+    }
     kept->down = layer_buffer(b, "down", layer, TENSOR_WIDE, b->hidden, ROLE_ACTIVATIONS, b->tokens, b->ffn);
     const struct layer_work work = {.part = MODEL_MLP, .layer = layer, .rows = b->tokens, .columns = b->ffn};
     layer_add(b, OP_ACTIVATE, work, LIST(kept->up), LIST(kept->down));
@@ -99,9 +143,9 @@ uint32_t layer_forward(struct layer_builder *b, uint32_t layer, uint32_t x, bool
     kept->x = x;
     if (attends)
         forget_map(b, kept);
-    operands(b, layer, kept);
+    operands(b, layer, kept, again);
     if (attends)
         attend(b, kept);
-    to_mlp(b, layer, kept);
+    to_mlp(b, layer, kept, again);
     return again ? NO_BUFFER : from_mlp(b, layer, kept);
 }

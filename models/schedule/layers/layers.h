@@ -55,6 +55,9 @@ void layers_build_at(const struct schedule *schedule, struct layers_place place,
  * that leaves outputs where layers cannot go on with them. */
 bool layers_check(const struct schedule *schedule, struct diagnostics *diag);
 
+/* About how many operations a program has, of whose attention one layer's has `attention`. */
+double layers_operations(const struct experiment *experiment, double attention);
+
 /* Degrees of the layout, dp indices in the blocks that the rings of the dp x cp ranks need. */
 struct layout layers_layout(const struct schedule *schedule);
 

@@ -17,89 +17,86 @@ static uint32_t number(const struct layer_builder *b, uint32_t rank, uint32_t tp
     return peer_number(&b->layout, (struct peer_place){rank, tp_ahead, dp_ahead});
 }
 
-/* GPU numbers from one index of a dimension to the next. */
-static uint64_t stride_of(const struct experiment *experiment, enum parallel_dimension dimension)
-{
-    uint64_t stride = 1;
-    for (int i = 0; experiment->order[i] != dimension; i++)
-        stride *= experiment->degree[experiment->order[i]];
-    return stride;
-}
+/* How many CP ranks and dp indices of the dp x cp members each node has; 1 and 1 where that says nothing of use. Of the
+ * dimensions of a layout, those inside fill a node, one may be divided among nodes, and those outside are in other
+ * nodes. */
+struct node_share {
+    uint32_t cp, dp;
+    uint32_t tp; /* likewise of the tp members, whatever those of dp x cp are */
+};
 
-static bool cp_is_inner(const struct experiment *experiment)
-{
-    return stride_of(experiment, PARALLEL_CP) <= stride_of(experiment, PARALLEL_DP);
-}
-
-/* How many of the dp x cp members, in the order of their GPUs, are in one node: 1 where that says nothing of use. */
-static uint32_t members_of_node(const struct schedule *schedule)
+static struct node_share share_of_node(const struct schedule *schedule)
 {
     const struct experiment *experiment = schedule->experiment;
-    uint32_t cp = experiment->degree[PARALLEL_CP], dp = experiment->degree[PARALLEL_DP];
-    uint64_t stride = stride_of(experiment, cp_is_inner(experiment) ? PARALLEL_CP : PARALLEL_DP);
-    uint64_t node = schedule->node_gpus % stride == 0 ? schedule->node_gpus / stride : 0;
-    if (node <= 1 || node >= (uint64_t)cp * dp)
-        return 1;
-    if (!cp_is_inner(experiment)) /* as a ring of the dp members for each of a ring of cp members */
-        return dp > 1 && cp > 1 ? dp : 1;
-    bool parts_cp = cp % node == 0, joins_dp = node % cp == 0 && dp % (node / cp) == 0;
-    return parts_cp || joins_dp ? (uint32_t)node : 1;
+    uint32_t inside[PARALLEL_DIMENSIONS] = {0};
+    uint64_t node = schedule->node_gpus;
+    for (int i = 0; i < PARALLEL_DIMENSIONS && node > 0; i++) {
+        uint32_t degree = experiment->degree[experiment->order[i]];
+        if (node % degree != 0 && degree % node != 0)
+            return (struct node_share){1, 1, 1};
+        inside[experiment->order[i]] = node % degree == 0 ? degree : (uint32_t)node;
+        node = node % degree == 0 ? node / degree : 1;
+    }
+    struct node_share share = {inside[PARALLEL_CP], inside[PARALLEL_DP], inside[PARALLEL_TP]};
+    bool all = share.cp == experiment->degree[PARALLEL_CP] && share.dp == experiment->degree[PARALLEL_DP];
+    return node == 0 ? (struct node_share){1, 1, 1} : all ? (struct node_share){1, 1, share.tp} : share;
 }
 
 struct layout layers_layout(const struct schedule *schedule)
 {
     const uint32_t *degree = schedule->experiment->degree;
     struct layout layout = {.cp = degree[PARALLEL_CP], .tp = degree[PARALLEL_TP], .dp = degree[PARALLEL_DP]};
-    uint32_t node = members_of_node(schedule);
-    if (cp_is_inner(schedule->experiment) && node > layout.cp)
-        layout.block = node / layout.cp;
+    struct node_share share = share_of_node(schedule);
+    layout.block = share.dp > 1 ? share.dp : 0;
+    layout.tp_block = share.tp > 1 && share.tp < layout.tp ? share.tp : 0;
     return layout;
 }
 
-/* One ring over all, cp innermost (or, with one of the degrees 1, over the other's). */
-static struct ring_neighbours one_ring(const struct layer_builder *b)
+/* The CP rank at an index in the order of GPUs. (Written out, parts of rows go by rank: so do the rings.) */
+static uint32_t rank_at(const struct layer_builder *b, uint32_t index)
 {
-    uint32_t r = b->place.rank, cp = b->layout.cp, dp = b->layout.dp;
-    bool last = r + 1 == cp;
-    return (struct ring_neighbours){.next = number(b, last ? 0 : r + 1, 0, last && dp > 1 ? 1 : 0),
-                                    .previous = number(b, r ? r - 1 : cp - 1, 0, r == 0 && dp > 1 ? dp - 1 : 0)};
+    const uint32_t *indices = b->written_out ? NULL : b->schedule->index_of_rank;
+    uint32_t rank = index;
+    for (uint32_t r = 0; indices && r < b->layout.cp; r++)
+        if (indices[r] == index)
+            rank = r;
+    return rank;
 }
 
+/* Inside a node a ring goes by CP index, and from the last to the first of the next dp index. Across nodes each member
+ * goes to the one at its place in the next node: of the next CP indices, and from the last to the first of the next dp
+ * indices. (The same program runs for every dp index, so a step between dp indices can be where a CP index ends, but
+ * not the reverse; the order of nodes does not matter.) */
 static void find_rings(struct layer_builder *b)
 {
-    struct layer_team *team = &b->data;
-    uint32_t r = b->place.rank, cp = b->layout.cp, dp = b->layout.dp, w = team->node;
-    if (w == 1) {
-        team->inside = one_ring(b);
-    } else if (!cp_is_inner(b->experiment)) {
-        team->inside = (struct ring_neighbours){number(b, r, 0, 1), number(b, r, 0, dp - 1)};
-        team->across = (struct ring_neighbours){number(b, (r + 1) % cp, 0, 0), number(b, (r + cp - 1) % cp, 0, 0)};
-    } else if (w > cp) {
-        uint32_t block = w / cp, blocks = dp / block;
-        bool last = r + 1 == cp;
-        team->inside = (struct ring_neighbours){number(b, last ? 0 : r + 1, 0, last ? 1 % block : 0),
-                                                number(b, r ? r - 1 : cp - 1, 0, r ? 0 : block - 1)};
-        team->across = (struct ring_neighbours){number(b, r, 0, block % dp), number(b, r, 0, (blocks - 1) * block)};
-    } else {
-        uint32_t first = r - r % w;
-        team->inside = (struct ring_neighbours){number(b, first + (r + 1 - first) % w, 0, 0),
-                                                number(b, first + (r + w - 1 - first) % w, 0, 0)};
-        team->across = (struct ring_neighbours){number(b, (r + w) % cp, 0, r + w >= cp && dp > 1 ? 1 : 0),
-                                                number(b, (r + cp - w) % cp, 0, r < w && dp > 1 ? dp - 1 : 0)};
-    }
+    struct node_share share = b->written_out ? (struct node_share){1, 1, 1} : share_of_node(b->schedule);
+    const uint32_t *indices = b->written_out ? NULL : b->schedule->index_of_rank;
+    uint32_t cp = b->layout.cp, dp = b->layout.dp, at = indices ? indices[b->place.rank] : b->place.rank;
+    uint32_t first = at - at % share.cp, last = first + share.cp - 1;
+    bool turns = share.dp > 1, leaves = dp > share.dp;
+    b->data.node = share.cp * share.dp;
+    const struct ring_neighbours inside = {
+        .next = number(b, rank_at(b, at < last ? at + 1 : first), 0, at == last && turns ? 1 : 0),
+        .previous = number(b, rank_at(b, at > first ? at - 1 : last), 0, at == first && turns ? share.dp - 1 : 0)};
+    const struct ring_neighbours across = {
+        .next = number(b, rank_at(b, (at + share.cp) % cp), 0, at + share.cp >= cp && leaves ? share.dp : 0),
+        .previous = number(b, rank_at(b, (at + cp - share.cp) % cp), 0, at < share.cp && leaves ? dp - share.dp : 0)};
+    b->data.inside = b->data.node > 1 ? inside : across;
+    b->data.across = across;
 }
 
 void layer_teams_init(struct layer_builder *b)
 {
     uint32_t cp = b->layout.cp, tp = b->layout.tp, dp = b->layout.dp;
-    b->tensor = (struct layer_team){.count = tp, .members = memory_zeroed(tp, sizeof(uint32_t)), .node = 1};
-    b->data = (struct layer_team){.count = cp * dp,
-                                  .me = b->place.rank,
-                                  .members = memory_zeroed((size_t)cp * dp, sizeof(uint32_t)),
-                                  .node = members_of_node(b->schedule)};
+    uint32_t share = share_of_node(b->schedule).tp, node = share > 1 && share < tp ? share : 1;
+    b->tensor = (struct layer_team){.count = tp, .members = memory_zeroed(tp, sizeof(uint32_t)), .node = node};
+    b->data = (struct layer_team){
+        .count = cp * dp, .me = b->place.rank, .members = memory_zeroed((size_t)cp * dp, sizeof(uint32_t))};
     for (uint32_t i = 0; i < tp; i++)
         b->tensor.members[i] = number(b, b->place.rank, i, 0);
-    b->tensor.inside = (struct ring_neighbours){b->tensor.members[tp > 1 ? 1 : 0], b->tensor.members[tp - 1]};
+    uint32_t inside = node > 1 ? node : tp; /* of the ring inside */
+    b->tensor.inside = (struct ring_neighbours){b->tensor.members[1 % inside], b->tensor.members[inside - 1]};
+    b->tensor.across = (struct ring_neighbours){b->tensor.members[inside % tp], b->tensor.members[tp - inside]};
     for (uint32_t i = 0; i < cp * dp; i++)
         b->data.members[i] = number(b, i % cp, 0, i / cp);
     find_rings(b);
@@ -301,4 +298,10 @@ void layer_sum_tensor(struct layer_builder *b, struct buffer_list buffers)
     }
     if (!b->written_out)
         flow(b, &b->tensor, CALL_ALL_REDUCE, STREAM_TENSOR, TRAFFIC_TENSOR, bytes, buffers, buffers);
+}
+
+void layer_sum_norms(struct layer_builder *b, struct buffer_list gradients)
+{
+    if (b->splits_rows && !layer_gradients_wait(b))
+        layer_sum_tensor(b, gradients);
 }

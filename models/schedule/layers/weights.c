@@ -116,12 +116,12 @@ static void add_kept(struct layer_builder *b, const char *name, enum tensor tens
 }
 
 /* Buckets of layers from the last to the first, as they get their gradients; the head's before, the embedding's behind
- * them. */
+ * them; but together behind them where weights are shared out: what is in no layer is the root unit of FSDP. */
 static void find_buckets(struct layer_builder *b)
 {
     uint32_t size = shares(b, 3) ? 1 : b->step->bucket_layers, buckets = 0;
     bool ends = b->n_units > b->n_layers;
-    if (ends)
+    if (ends && !shares(b, 3))
         b->units[b->n_layers + 1].bucket = buckets++;
     for (uint32_t i = 0; i < b->n_layers; i++) {
         struct weight_unit *unit = &b->units[b->n_layers - 1 - i];
@@ -130,26 +130,43 @@ static void find_buckets(struct layer_builder *b)
     }
     buckets += (b->n_layers + size - 1) / size;
     if (ends) {
+        if (shares(b, 3))
+            b->units[b->n_layers + 1].bucket = buckets;
         b->units[b->n_layers].bucket = buckets++;
-        b->units[b->n_layers].last_of_bucket = b->units[b->n_layers + 1].last_of_bucket = true;
+        b->units[b->n_layers].last_of_bucket = true;
+        b->units[b->n_layers + 1].last_of_bucket = !shares(b, 3);
     }
     b->n_shards = buckets;
 }
 
-static uint64_t elements_of_bucket(const struct layer_builder *b, uint32_t bucket)
+/* Units [first, end) of a bucket, or one alone. */
+struct unit_range {
+    uint32_t first, end;
+};
+
+static struct unit_range bucket_of(const struct layer_builder *b, uint32_t unit)
+{
+    uint32_t size = shares(b, 3) ? 1 : b->step->bucket_layers;
+    if (unit >= b->n_layers) /* an end, or both */
+        return b->units[b->n_layers].bucket == b->units[b->n_layers + 1].bucket
+                   ? (struct unit_range){b->n_layers, b->n_layers + 2}
+                   : (struct unit_range){unit, unit + 1};
+    uint32_t behind = b->n_layers - 1 - unit; /* layers whose gradients come before */
+    uint32_t end = b->n_layers - behind / size * size;
+    return (struct unit_range){end > size ? end - size : 0, end};
+}
+
+static uint64_t elements_of(const struct layer_builder *b, struct unit_range units)
 {
     uint64_t elements = 0;
-    for (uint32_t u = 0; u < b->n_units; u++)
-        elements += b->units[u].bucket == bucket ? b->units[u].elements : 0;
+    for (uint32_t u = units.first; u < units.end; u++)
+        elements += b->units[u].elements;
     return elements;
 }
 
 static uint64_t all_elements(const struct layer_builder *b)
 {
-    uint64_t elements = 0;
-    for (uint32_t u = 0; u < b->n_units; u++)
-        elements += b->units[u].elements;
-    return elements;
+    return elements_of(b, (struct unit_range){0, b->n_units});
 }
 
 static void add_training(struct layer_builder *b)
@@ -158,9 +175,10 @@ static void add_training(struct layer_builder *b)
     uint32_t bucket = shares(b, 3) ? 1 : b->step->bucket_layers;
     add_matrices(b, true, whole, whole ? b->n_layers : SETS * bucket);
     b->shards = memory_zeroed(b->n_shards, sizeof *b->shards);
-    for (uint32_t s = 0; s < b->n_shards && !whole; s++)
-        add_kept(b, "dW share", TENSOR_WEIGHT_GRADIENT, b->gradient, ROLE_GRADIENTS,
-                 share_of(b, elements_of_bucket(b, s)), &b->shards[s]);
+    for (uint32_t u = 0; u < b->n_units && !whole; u++)
+        if (bucket_of(b, u).first == u)
+            add_kept(b, "dW share", TENSOR_WEIGHT_GRADIENT, b->gradient, ROLE_GRADIENTS,
+                     share_of(b, elements_of(b, bucket_of(b, u))), &b->shards[b->units[u].bucket]);
     if (b->step->scope == SCOPE_MODEL && b->step->optimizer == OPTIMIZER_ADAM) {
         uint64_t elements = shares(b, 1) ? share_of(b, all_elements(b)) : all_elements(b);
         add_kept(b, "optimizer", TENSOR_OPTIMIZER, DTYPE_FP32, ROLE_OPTIMIZER, elements * (ADAM_BYTES / sizeof(float)),
@@ -193,19 +211,14 @@ void layer_weights_init(struct layer_builder *b)
 
 /* ---- what happens to them ---- */
 
-/* The values, or the gradients, of all weights of a bucket, or of a unit alone. The caller frees them. */
-static uint32_t *buffers_of(const struct layer_builder *b, uint32_t unit, bool bucket, bool gradients, size_t *count)
+/* The values, or the gradients, of all weights of some units. The caller frees them. */
+static uint32_t *buffers_of(const struct layer_builder *b, struct unit_range units, bool gradients, size_t *count)
 {
-    uint32_t *buffers = memory_zeroed(b->n_weights, sizeof *buffers);
-    *count = 0;
-    for (uint32_t u = 0; u < b->n_units; u++) {
-        if (bucket ? b->units[u].bucket != b->units[unit].bucket : u != unit)
-            continue;
-        for (uint32_t w = 0; w < b->units[u].count; w++) {
-            const struct weight *weight = &b->weights[b->units[u].first + w];
-            buffers[(*count)++] = gradients ? weight->gradient : weight->value;
-        }
-    }
+    uint32_t first = b->units[units.first].first, end = b->units[units.end - 1].first + b->units[units.end - 1].count;
+    uint32_t *buffers = memory_zeroed(end - first, sizeof *buffers);
+    for (uint32_t w = first; w < end; w++)
+        buffers[w - first] = gradients ? b->weights[w].gradient : b->weights[w].value;
+    *count = end - first;
     return buffers;
 }
 
@@ -214,7 +227,7 @@ void layer_gather_unit(struct layer_builder *b, uint32_t unit)
     if (!shares(b, 3) || b->units[unit].gathered)
         return;
     size_t n;
-    uint32_t *values = buffers_of(b, unit, false, false, &n);
+    uint32_t *values = buffers_of(b, (struct unit_range){unit, unit + 1}, false, &n);
     layer_flow(b, CALL_ALL_GATHER, STREAM_WEIGHTS, TRAFFIC_WEIGHTS, b->units[unit].elements * dtype_bytes(b->hidden),
                LIST(b->share), (struct buffer_list){values, n});
     b->units[unit].gathered = true;
@@ -232,9 +245,15 @@ static void sum_written_out(struct layer_builder *b, uint32_t unit)
         layer_sum_data(b, b->weights[b->units[unit].first + w].gradient);
 }
 
+/* Those that are kept whole wait for the last. */
+bool layer_gradients_wait(const struct layer_builder *b)
+{
+    return b->schedule->accumulates && !shares(b, 2);
+}
+
 void layer_reduce_unit(struct layer_builder *b, uint32_t unit)
 {
-    bool between = b->schedule->accumulates && !shares(b, 2); /* gradients that are kept whole wait for the last */
+    bool between = layer_gradients_wait(b);
     for (uint32_t w = 0; !between && !b->written_out && shares(b, 2) && w < b->units[unit].count; w++)
         b->weights[b->units[unit].first + w].added = false; /* the next of these buffers begins anew */
     if (ranks_of(b) == 1 || between)
@@ -246,8 +265,8 @@ void layer_reduce_unit(struct layer_builder *b, uint32_t unit)
     if (!b->units[unit].last_of_bucket)
         return;
     size_t n;
-    uint32_t bucket = b->units[unit].bucket, *gradients = buffers_of(b, unit, true, true, &n);
-    uint64_t bytes = elements_of_bucket(b, bucket) * dtype_bytes(b->gradient);
+    uint32_t bucket = b->units[unit].bucket, *gradients = buffers_of(b, bucket_of(b, unit), true, &n);
+    uint64_t bytes = elements_of(b, bucket_of(b, unit)) * dtype_bytes(b->gradient);
     struct buffer_list whole = {gradients, n};
     bool scatters = shares(b, 1);
     layer_flow(b, scatters ? CALL_REDUCE_SCATTER : CALL_ALL_REDUCE, STREAM_REDUCTION, TRAFFIC_WEIGHT_GRADIENT, bytes,
@@ -287,9 +306,9 @@ void layer_optimize(struct layer_builder *b)
         if (!b->units[u].last_of_bucket)
             continue;
         size_t n;
-        uint32_t *values = buffers_of(b, u, true, false, &n);
+        uint32_t *values = buffers_of(b, bucket_of(b, u), false, &n);
         layer_flow(b, CALL_ALL_GATHER, STREAM_WEIGHTS, TRAFFIC_WEIGHTS,
-                   elements_of_bucket(b, b->units[u].bucket) * dtype_bytes(b->hidden), (struct buffer_list){values, n},
+                   elements_of(b, bucket_of(b, u)) * dtype_bytes(b->hidden), (struct buffer_list){values, n},
                    (struct buffer_list){values, n});
         free(values);
     }

@@ -1,0 +1,81 @@
+/* member_sets.h - the ranks that collectives are among, and how they lie in the cluster.
+ *
+ * A program names the members of a collective by numbers (peers.h). Many collectives of many programs have the same
+ * ones, a *pattern*; and a pattern that goes all round a dimension (tp, say) means the same ranks to all that differ in
+ * that dimension alone. So there are few different *sets* of ranks, and each is looked at once, whoever asks: work and
+ * memory go with the ranks, not with their pairs.
+ */
+#ifndef CPSIM_SIM_MEMBER_SETS_H
+#define CPSIM_SIM_MEMBER_SETS_H
+
+#include "models/base/numbering.h"
+#include "models/cost/channels.h"
+#include "models/cost/communicators.h"
+#include "models/input/topology.h"
+
+/* Who sits where: places are instances of the ensemble of all ranks. */
+struct seating {
+    const struct topology *topology;
+    const struct ensemble *whole;
+    uint64_t *gpus; /* [place] */
+    /* [level][place]: the same for places within the same instance of the level, and ascending with GPUs. NULL in a
+     * graph, where levels do not nest, and where nobody asks often enough. */
+    uint32_t *within[LEVELS_MAX];
+};
+
+/* The level between two places. */
+uint32_t seating_level(const struct seating *seating, uint32_t a, uint32_t b);
+
+/* Patterns of a shape's collectives. */
+struct shape_patterns {
+    uint32_t *of_collective; /* [collective]: index in patterns */
+    uint32_t *patterns;      /* different ones */
+    uint32_t count;
+};
+
+struct member_pattern;
+struct member_set;
+
+struct member_sets {
+    const struct seating *seating;
+    struct shape_patterns *shapes; /* [shape] */
+    struct member_pattern *patterns;
+    struct member_set *sets;
+    uint32_t n_patterns, n_sets;
+    size_t pattern_capacity, set_capacity;
+    struct numbering contents; /* patterns by their numbers */
+    struct numbering keys;     /* sets by pattern and where that is */
+};
+
+/* Of all collectives of the ensemble. The seating outlives the sets; it may be filled in later. */
+void member_sets_init(struct member_sets *sets, const struct seating *seating);
+void member_sets_fini(struct member_sets *sets);
+
+/* How many of the members that a pattern means to a rank are in its own instance of each level, itself among them:
+ * joined[level]. Returns their number, and the outermost level between any two. `self` may be of a folded ensemble. */
+struct communicator_size member_sets_look(struct member_sets *sets, uint32_t pattern, const struct instance *self,
+                                          uint32_t joined[LEVELS_MAX]);
+
+/* Goes over the places that numbers mean to a rank of `group` in a program turned by `turn`. */
+struct place_walk {
+    const struct layout *layout;
+    uint32_t group, turn;
+    uint32_t ahead, first; /* of the last one: number / cp, and the first place of its group */
+};
+
+static inline struct place_walk place_walk_of(const struct layout *layout, uint32_t group, uint32_t turn)
+{
+    return (struct place_walk){layout, group, turn, 0, group * layout->cp};
+}
+
+static inline uint32_t place_walk_to(struct place_walk *walk, uint32_t number)
+{
+    uint32_t ranks = walk->layout->cp, ahead = number / ranks, rank = number % ranks;
+    if (ahead != walk->ahead) { /* most are in the group of the one before */
+        walk->ahead = ahead;
+        walk->first = peer_group(walk->layout, walk->group, number) * ranks;
+    }
+    return walk->first + (rank < ranks - walk->turn ? rank + walk->turn : rank + walk->turn - ranks);
+}
+
+#endif
