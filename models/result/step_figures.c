@@ -4,7 +4,9 @@
 #include "models/layer/parameters.h"
 #include "models/layer/utilization.h"
 
-struct step_flops step_figures_flops(const struct experiment *experiment, uint64_t visible_pairs)
+/* FLOPs of one micro-batch of one replica, as far as the scope goes: zero backward in a forward pass. `visible_pairs`
+ * are the report's. */
+static struct step_flops flops_of(const struct experiment *experiment, uint64_t visible_pairs)
 {
     struct transformer model = experiment->model;
     double tokens = (double)experiment->seq_len * experiment->batch;
@@ -26,7 +28,7 @@ struct step_figures step_figures_of(const struct experiment *experiment, const s
     const uint32_t *degree = experiment->degree;
     bool whole = experiment->step.scope == SCOPE_MODEL;
     double passes = (double)degree[PARALLEL_DP] * experiment->step.micro_batches, gpus = report->n_ranks;
-    struct step_flops flops = step_figures_flops(experiment, report->visible_pairs);
+    struct step_flops flops = flops_of(experiment, report->visible_pairs);
     struct parameters parameters =
         whole ? parameters_of_model(&experiment->model) : parameters_of_layer(&experiment->model);
     struct step_figures figures = {

@@ -12,7 +12,6 @@
 
 #include <stdbool.h>
 
-#include "models/layer/flops.h"
 #include "models/result/report.h"
 
 struct step_figures {
@@ -24,10 +23,6 @@ struct step_figures {
     double mfu, hfu;                 /* 0 where the device states no peak */
     double mfu_palm;                 /* of a training step of a whole model; else 0 */
 };
-
-/* FLOPs of one micro-batch of one replica, as far as the scope goes: zero backward in a forward pass. `visible_pairs`
- * are the report's. */
-struct step_flops step_figures_flops(const struct experiment *experiment, uint64_t visible_pairs);
 
 /* Of an experiment of whole layers; `peak_flops_per_s` is one device's. */
 struct step_figures step_figures_of(const struct experiment *experiment, const struct report *report,

@@ -103,7 +103,7 @@ void layer_add(struct layer_builder *b, enum op_kind kind, struct layer_work wor
 void layer_product_part(struct layer_builder *b, uint32_t layer, uint32_t weight, uint64_t columns,
                         struct buffer_list x, struct buffer_list result);
 
-/* result += left right with a weight, in one of its three forms; a weight's gradient is added to what is there. */
+/* Products with a whole weight, in each of the three forms; a weight's gradient is added to what is there. */
 void layer_product(struct layer_builder *b, uint32_t layer, uint32_t weight, uint32_t x, struct buffer_list result);
 void layer_input_gradient(struct layer_builder *b, uint32_t layer, uint32_t weight, struct buffer_list dy, uint32_t dx);
 void layer_weight_gradient(struct layer_builder *b, uint32_t layer, uint32_t weight, uint32_t x, struct buffer_list dy);
