@@ -14,8 +14,7 @@ static bool find_path(struct explanation *explanation, struct diagnostics *diag)
     struct prediction *prediction = &explanation->prediction;
     const struct report_input input = prediction_report_input(prediction);
     const struct simulation simulation = {
-        .ensemble = input.folding ? &input.folding->ensemble : &prediction->whole,
-        .execution = prediction->execution,
+        .ensemble = input.ensemble,
         .cost = &prediction->cost,
         .placement = &prediction->placement,
         .folding = input.folding,

@@ -92,17 +92,18 @@ static void lanes_init(struct lane lanes[LANES], const struct prediction *predic
 {
     uint32_t instance = prediction_instance(prediction, place);
     memset(lanes, 0, LANES * sizeof *lanes);
-    const struct program *program = execution_program(prediction->execution, instance);
+    const struct ensemble *ensemble = prediction_ensemble(prediction);
+    const struct shape *shape = ensemble_shape(ensemble, instance);
     const struct timeline *timeline = &prediction->timeline;
     const struct moment *moments = timeline->moments[instance];
-    for (uint32_t i = 0; i < program->n_ops; i++)
-        place_op(lanes, &program->ops[i], moments[i]);
+    for (uint32_t i = 0; i < shape->program->n_ops; i++)
+        place_op(lanes, &shape->program->ops[i], moments[i]);
     struct rank_time time;
     struct rank_ops ops;
     double phase_end[PHASE_COUNT];
-    timeline_phases(timeline, execution_ensemble(prediction->execution)->instances[instance].replica, phase_end);
-    rank_ops_init(&ops, execution_order(prediction->execution, instance));
-    rank_time_init(&time, &ops, moments, phase_end);
+    timeline_phases(timeline, ensemble->instances[instance].replica, phase_end);
+    rank_ops_init(&ops, &shape->order);
+    rank_time_init(&time, &ops, timeline_instance(timeline, instance), phase_end);
     rank_ops_fini(&ops);
     for (size_t i = 0; i < time.exposed.count; i++)
         intervals_add(&lanes[LANE_COMPUTE].sets[EXPOSED], time.exposed.items[i].begin, time.exposed.items[i].end);

@@ -293,10 +293,14 @@ enum prediction_status prediction_prepare_schedule(struct prediction *prediction
 /* Of each a moment is kept. */
 #define OPERATIONS_RUN_MAX 3e8
 
+const struct ensemble *prediction_ensemble(const struct prediction *prediction)
+{
+    return prediction->made & MADE_FOLDING ? &prediction->folding.ensemble : &prediction->whole;
+}
+
 static bool check_operations(const struct prediction *prediction, struct diagnostics *diag)
 {
-    const struct ensemble *ensemble =
-        prediction->made & MADE_FOLDING ? &prediction->folding.ensemble : &prediction->whole;
+    const struct ensemble *ensemble = prediction_ensemble(prediction);
     double operations = 0;
     for (uint32_t i = 0; i < ensemble->n_instances; i++)
         operations += ensemble_program(ensemble, i)->n_ops;
@@ -371,7 +375,7 @@ struct report_input prediction_report_input(const struct prediction *prediction)
 {
     return (struct report_input){
         .schedule = &prediction->schedule,
-        .execution = prediction->execution,
+        .ensemble = prediction_ensemble(prediction),
         .folding = prediction->made & MADE_FOLDING ? &prediction->folding : NULL,
         .cost = prediction->measured ? NULL : &prediction->cost,
         .placement = prediction->measured ? NULL : &prediction->placement,
@@ -393,27 +397,23 @@ uint32_t prediction_instance(const struct prediction *prediction, uint32_t place
 static enum prediction_status run_engine(struct prediction *prediction, const struct question *question,
                                          struct diagnostics *diag)
 {
-    const struct folding *folding = prediction->made & MADE_FOLDING ? &prediction->folding : NULL;
-    const struct ensemble *ensemble = folding ? &folding->ensemble : &prediction->whole;
-    prediction->execution = execution_of(ensemble);
-    timeline_of(&prediction->timeline, ensemble);
     prediction->made |= MADE_TIMELINE;
     tell_phase(prediction, question, "simulating");
     const struct simulation simulation = {
-        .ensemble = ensemble,
-        .execution = prediction->execution,
+        .ensemble = prediction_ensemble(prediction),
         .cost = &prediction->cost,
         .placement = &prediction->placement,
-        .folding = folding,
+        .folding = prediction->made & MADE_FOLDING ? &prediction->folding : NULL,
         .whole = prediction->made & MADE_PLAN ? &prediction->plan : NULL,
         .memo = prediction->memo,
+        .spares_moments = question->figures_only,
         .progress = question->progress,
         .progress_context = question->progress_context,
     };
     if (!question->engine->run(&simulation, &prediction->timeline, diag))
         return PREDICTION_FAILED;
     struct report_input input = prediction_report_input(prediction);
-    input.spares_busy = question->spares_busy;
+    input.figures_only = question->figures_only;
     tell_phase(prediction, question, "adding up");
     if (!report_init(&prediction->report, &input, diag))
         return PREDICTION_FAILED;
@@ -567,10 +567,9 @@ enum prediction_status prediction_take_run(struct prediction *prediction, struct
                        diag))
         return PREDICTION_FAILED;
     prediction->made |= MADE_ENSEMBLE;
-    prediction->execution = execution_of(&prediction->whole);
     const struct report_input input = {
         .schedule = &prediction->schedule,
-        .execution = prediction->execution,
+        .ensemble = &prediction->whole,
         .timeline = &prediction->timeline,
         .measured = times,
         .device_bytes = device_bytes,
@@ -589,8 +588,6 @@ void prediction_fini(struct prediction *prediction)
         report_fini(&prediction->report);
     if (prediction->made & MADE_TIMELINE)
         timeline_fini(&prediction->timeline);
-    if (prediction->execution)
-        execution_destroy(prediction->execution);
     if (prediction->made & MADE_FOLDING)
         folding_fini(&prediction->folding);
     if (prediction->made & MADE_ENSEMBLE)

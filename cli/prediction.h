@@ -36,7 +36,6 @@ struct prediction {
     struct tile_memo *tiles; /* of `cost`, unless the question has a cache */
     struct plan plan;        /* of all ranks, unless their ways are many; its simulation is gone */
     struct folding folding;
-    struct execution *execution;
     struct timeline timeline;
     struct report report;                /* of the whole step; all else is of its last micro-batch */
     double pass_seconds;                 /* of one of several micro-batches, but for the last; 0: there is one */
@@ -94,7 +93,10 @@ uint32_t prediction_simulated_ranks(const struct prediction *prediction);
 /* Whether it has so many ranks that what is done with them takes a while. */
 bool prediction_is_large(const struct prediction *prediction);
 
-/* The instance of the execution and the timeline that stands for rank `place` (group * cp + rank). */
+/* What ran: all ranks, or a class of them each. */
+const struct ensemble *prediction_ensemble(const struct prediction *prediction);
+
+/* The instance of this ensemble and of the timeline that stands for rank `place` (group * cp + rank). */
 uint32_t prediction_instance(const struct prediction *prediction, uint32_t place);
 
 /* Frees whatever prepare and run have made, also after they failed. */

@@ -18,7 +18,7 @@ struct question {
     bool no_fold;                                  /* every rank is simulated */
     struct diagnostics *lenient;                   /* see schedule_init; NULL: strict */
     bool spares_interval;                          /* the step's time alone is wanted, not how far it may be off */
-    bool spares_busy;                              /* when links are busy is not wanted (models/result/report.h) */
+    bool figures_only;                             /* of the step and of links (models/result/report.h) */
     uint32_t layers;                               /* so many in place of the model's; 0: the model's */
     struct input_cache *cache;                     /* of files that were read (cli/input_cache.h); NULL: all are read */
     void (*progress)(void *context, double share); /* of the simulation; NULL: not called */

@@ -228,7 +228,7 @@ void sweep_point_answer(const struct sweep *sweep, const struct question *base, 
     question.lenient = &notes;
     question.progress = NULL;
     question.phase = NULL;
-    question.spares_interval = question.spares_busy = !wish->file;
+    question.spares_interval = question.figures_only = !wish->file;
     struct prediction prediction;
     enum prediction_status status = prediction_prepare(&prediction, &question, &errors);
     if (status == PREDICTION_DONE)

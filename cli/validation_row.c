@@ -135,10 +135,8 @@ static enum prediction_status simulate_transfer(const struct validation_row *row
         struct execution *execution = execution_create(benchmark.programs, row->ranks, 1, diag);
         status = PREDICTION_FAILED;
         if (execution) {
-            const struct simulation simulation = {.ensemble = execution_ensemble(execution),
-                                                  .execution = execution,
-                                                  .cost = &cost,
-                                                  .placement = &placement};
+            const struct simulation simulation = {
+                .ensemble = execution_ensemble(execution), .cost = &cost, .placement = &placement};
             if (run_transfer(&simulation, settings->engine, answer, diag))
                 status = PREDICTION_DONE;
             execution_destroy(execution);

@@ -8,15 +8,6 @@
 #include "sim/event_loop.h"
 #include "sim/plan_memo.h"
 
-/* The order to run in, if one is known or worth keeping. */
-static const struct run_order *known_order(const struct plan *plan)
-{
-    struct plan_memo *memo = plan->simulation->memo;
-    if (!memo || !critical_path_goes_by_order(plan) || !critical_path_applies(plan))
-        return NULL;
-    return plan_memo_order(memo, plan->simulation->ensemble);
-}
-
 static bool run_execution(struct event_loop *loop, struct diagnostics *diag)
 {
     if (critical_path_applies(&loop->plan))
@@ -30,19 +21,41 @@ static bool run_execution(struct event_loop *loop, struct diagnostics *diag)
     return recorder_end(&loop->recorder, diag);
 }
 
-static bool run(const struct simulation *simulation, struct timeline *timeline, struct diagnostics *diag)
+static bool run_events(const struct simulation *simulation, struct timeline *timeline, struct diagnostics *diag)
 {
     struct event_loop loop;
     if (!event_loop_init(&loop, simulation, timeline, diag))
         return false;
-    timeline->unshared = true;
-    bool good = true;
-    const struct run_order *order = known_order(&loop.plan);
-    if (order)
-        critical_path_run_in(&loop.plan, order, timeline);
-    else
-        good = run_execution(&loop, diag);
+    bool good = run_execution(&loop, diag);
     event_loop_fini(&loop);
+    return good;
+}
+
+/* Runs in an order that is known or worth keeping; false if there is none. */
+static bool run_by_order(const struct simulation *simulation, struct timeline *timeline)
+{
+    struct plan plan;
+    struct diagnostics said; /* again by the event loop */
+    const struct order_times *times;
+    const struct run_order *order = NULL;
+    if (!simulation->memo)
+        return false;
+    diagnostics_init(&said);
+    bool planned = plan_init(&plan, simulation, &said);
+    if (planned && critical_path_goes_by_order(&plan) && critical_path_applies(&plan))
+        order = plan_memo_order(simulation->memo, &plan, &times);
+    if (order)
+        critical_path_run_in(order, times, &plan, timeline);
+    if (planned)
+        plan_fini(&plan);
+    diagnostics_fini(&said);
+    return order;
+}
+
+static bool run(const struct simulation *simulation, struct timeline *timeline, struct diagnostics *diag)
+{
+    bool good = run_by_order(simulation, timeline) || run_events(simulation, timeline, diag);
+    timeline->unshared = true;
     return good;
 }
 

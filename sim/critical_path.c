@@ -154,7 +154,7 @@ static struct moment moment_of(const struct run *run, struct activity activity, 
 
 void critical_path_run(const struct plan *plan, struct recorder *recorder)
 {
-    struct execution *execution = plan->simulation->execution;
+    struct execution *execution = recorder->execution;
     struct run run;
     struct activity activity;
     run_init(&run, plan, recorder->timeline);
@@ -173,56 +173,40 @@ void critical_path_run(const struct plan *plan, struct recorder *recorder)
 
 /* ---- in an order that is known ---- */
 
-/* What the messages of every path take: [as plan.paths]. */
-static struct step_times *times_of_paths(const struct plan *plan)
-{
-    uint32_t n = plan->simulation->ensemble->n_instances;
-    struct step_times *times = memory_zeroed(plan->first_path[n], sizeof *times);
-    for (uint32_t i = 0; i < n; i++) {
-        const struct outlook *outlook = &plan->outlooks[plan->outlook_of[i]];
-        for (uint32_t k = 0; k < outlook->n_kinds; k++) {
-            const struct path *path = &plan->paths[plan->first_path[i] + k];
-            double bytes = (double)outlook->kinds[k].transfer.bytes;
-            times[plan->first_path[i] + k] = (struct step_times){path->factor * path->cost.delay_seconds,
-                                                                 path->factor * bytes / path->cost.bytes_per_s};
-        }
-    }
-    return times;
-}
-
 bool critical_path_goes_by_order(const struct plan *plan)
 {
     return plan->simulation->ensemble->n_replicas == 1 && !plan->locals->issues;
 }
 
-void critical_path_run_in(const struct plan *plan, const struct run_order *order, struct timeline *timeline)
+static void note_moments(const struct run_order *order, const struct order_times *times, const struct interval *spans,
+                         struct timeline *timeline)
 {
-    struct step_times *of_paths = times_of_paths(plan);
-    double *ends = memory_resized(NULL, order->n_steps, sizeof *ends), last = 0;
-    uint32_t at = 0;
-    for (int phase = 0; phase < PHASE_COUNT; phase++) {
-        double barrier = last;
-        for (; at < run_order_phase_end(order, phase); at++) {
-            const struct ordered_step *step = &order->steps[at];
-            double begin = run_order_begin(order, at, barrier, ends);
-            ends[at] = begin;
-            if (!step->counts)
-                continue;
-            struct step_times times = {0, 0};
-            if (step->sends)
-                times = of_paths[plan_path(plan, step->activity) - plan->paths];
-            else
-                times.seconds = plan_seconds(plan, step->activity);
-            double move = begin + times.delay;
-            struct moment moment = {begin, move, move + times.seconds};
-            timeline->moments[step->activity.instance][step->activity.op] = moment;
-            if (step->sends)
-                timeline->moments[step->receive.instance][step->receive.op] = moment;
-            ends[at] = moment.end;
-            raise(&last, moment.end);
-        }
-        timeline->phase_end[phase] = last;
+    for (uint32_t at = 0; at < order->n_steps; at++) {
+        const struct ordered_step *step = &order->steps[at];
+        if (!step->counts)
+            continue;
+        double move = spans[at].begin + times->times[times->time_of[at]].delay;
+        struct moment moment = {spans[at].begin, move, spans[at].end};
+        timeline->moments[step->activity.instance][step->activity.op] = moment;
+        if (step->sends)
+            timeline->moments[step->receive.instance][step->receive.op] = moment;
     }
-    free(of_paths);
-    free(ends);
+}
+
+void critical_path_run_in(const struct run_order *order, const struct order_times *times, const struct plan *plan,
+                          struct timeline *timeline)
+{
+    const struct simulation *simulation = plan->simulation;
+    bool spares = simulation->spares_moments && !timeline->moments;
+    struct interval *spans = memory_resized(NULL, order->n_steps, sizeof *spans);
+    if (!spares && !timeline->moments)
+        timeline_of(timeline, simulation->ensemble);
+    run_order_run(order, times->times, times->time_of, spans, timeline->phase_end);
+    if (spares) {
+        timeline->n_instances = simulation->ensemble->n_instances;
+        timeline->steps = (struct step_timeline){spans, order->step_of, order->first_op};
+    } else {
+        note_moments(order, times, spans, timeline);
+        free(spans);
+    }
 }

@@ -9,7 +9,7 @@
 #ifndef CPSIM_SIM_CRITICAL_PATH_H
 #define CPSIM_SIM_CRITICAL_PATH_H
 
-#include "sim/plan.h"
+#include "sim/order_times.h"
 #include "sim/recorder.h"
 #include "sim/run_order.h"
 
@@ -19,9 +19,11 @@ bool critical_path_applies(const struct plan *plan);
 /* Runs it to its end, or to a deadlock, and notes all moments. */
 void critical_path_run(const struct plan *plan, struct recorder *recorder);
 
-/* The same in an order of its ensemble's; a plan of one replica whose host takes no time. The execution is not touched:
- * there is no deadlock. */
+/* The same in an order of its ensemble's, with its times; a plan of one replica whose host takes no time. There is no
+ * deadlock. Of a timeline that is zero only the steps are made where the simulation spares moments; they live as long
+ * as the order. */
 bool critical_path_goes_by_order(const struct plan *plan);
-void critical_path_run_in(const struct plan *plan, const struct run_order *order, struct timeline *timeline);
+void critical_path_run_in(const struct run_order *order, const struct order_times *times, const struct plan *plan,
+                          struct timeline *timeline);
 
 #endif

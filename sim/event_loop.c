@@ -177,7 +177,7 @@ static void begin_issued(struct event_loop *loop, struct activity activity)
 void event_loop_begin_ready(struct event_loop *loop)
 {
     struct activity activity;
-    while (execution_next(loop->simulation->execution, &activity)) {
+    while (execution_next(loop->recorder.execution, &activity)) {
         double issued = plan_issued(&loop->plan, activity);
         if (issued > loop->now)
             push_new(loop, (struct event){.at = issued, .activity = activity, .issues = true});
@@ -331,6 +331,7 @@ bool event_loop_init(struct event_loop *loop, const struct simulation *simulatio
 
 void event_loop_fini(struct event_loop *loop)
 {
+    recorder_fini(&loop->recorder);
     free(loop->events);
     free(loop->heap);
     free(loop->waiting);

@@ -16,13 +16,15 @@
 
 /* Runs of one simulation. */
 struct runs {
-    struct simulation simulation; /* without an execution: each run has its own */
+    struct simulation simulation;
     struct cost cost;
     struct plan plan;              /* in the middle */
     const struct run_order *order; /* NULL: not by order */
     struct run_order own;          /* where no memo has one */
-    struct step_times *times; /* by order: of its steps, with room for their ends and for moved seconds of the plan */
-    double *ends, **seconds;
+    struct step_times *times;      /* by order: each step its own, with room for what they were and for moved seconds */
+    uint32_t *time_of;
+    struct interval *spans;
+    double **seconds;
 };
 
 /* When the host has issued what follows from all seconds: too seldom a case to spare. */
@@ -31,8 +33,9 @@ static const struct run_order *find_order(struct runs *runs)
     struct plan_memo *memo = runs->simulation.memo;
     if (!critical_path_goes_by_order(&runs->plan) || !critical_path_applies(&runs->plan))
         return NULL;
+    const struct order_times *times; /* in the middle */
     if (memo)
-        return plan_memo_order(memo, runs->simulation.ensemble);
+        return plan_memo_order(memo, &runs->plan, &times);
     struct execution *execution = execution_of(runs->simulation.ensemble);
     bool found = run_order_init(&runs->own, execution);
     execution_destroy(execution);
@@ -46,14 +49,17 @@ static bool runs_init(struct runs *runs, const struct simulation *simulation, st
     runs->cost.end = COST_MIDDLE;
     runs->simulation.cost = &runs->cost;
     runs->simulation.progress = NULL;
-    runs->simulation.execution = NULL;
+    runs->simulation.spares_moments = false;
     if (!plan_init(&runs->plan, &runs->simulation, diag))
         return false;
     runs->order = find_order(runs);
     if (!runs->order)
         return true;
     runs->times = memory_zeroed(runs->order->n_steps, sizeof *runs->times);
-    runs->ends = memory_zeroed(runs->order->n_steps, sizeof *runs->ends);
+    runs->time_of = memory_zeroed(runs->order->n_steps, sizeof *runs->time_of);
+    for (uint32_t i = 0; i < runs->order->n_steps; i++)
+        runs->time_of[i] = i;
+    runs->spans = memory_zeroed(runs->order->n_steps, sizeof *runs->spans);
     runs->seconds = memory_zeroed(ensemble->n_shapes, sizeof *runs->seconds);
     for (uint32_t s = 0; s < ensemble->n_shapes; s++)
         runs->seconds[s] = memory_zeroed(ensemble->shapes[s].program->n_ops, sizeof *runs->seconds[s]);
@@ -66,7 +72,8 @@ static void runs_fini(struct runs *runs)
         free(runs->seconds[s]);
     free(runs->seconds);
     free(runs->times);
-    free(runs->ends);
+    free(runs->time_of);
+    free(runs->spans);
     run_order_fini(&runs->own);
     plan_fini(&runs->plan);
 }
@@ -89,10 +96,8 @@ static void fill_in(struct runs *runs)
             continue;
         if (step->sends) {
             const struct path *path = plan_path(&runs->plan, step->activity);
-            double factor = cost_message_factor(&runs->cost, &path->cost);
-            double bytes = (double)plan_op(&runs->plan, step->activity)->bytes;
-            times->delay = factor * path->cost.delay_seconds;
-            times->seconds = factor * bytes / path->cost.bytes_per_s;
+            *times = path_times(path, cost_message_factor(&runs->cost, &path->cost),
+                                plan_op(&runs->plan, step->activity)->bytes);
         } else {
             uint32_t instance = step->activity.instance;
             times->seconds = runs->seconds[ensemble->instances[instance].shape][step->activity.op] /
@@ -104,13 +109,10 @@ static void fill_in(struct runs *runs)
 static bool run_anew(struct runs *runs, double *seconds, struct diagnostics *diag)
 {
     struct simulation simulation = runs->simulation;
-    struct timeline timeline;
-    simulation.execution = execution_of(simulation.ensemble);
-    timeline_of(&timeline, simulation.ensemble);
+    struct timeline timeline = {0};
     bool good = engine_analytic.run(&simulation, &timeline, diag);
     *seconds = timeline.phase_end[PHASE_COUNT - 1];
     timeline_fini(&timeline);
-    execution_destroy(simulation.execution);
     return good;
 }
 
@@ -122,7 +124,9 @@ static bool run_at(struct runs *runs, enum cost_end end, uint32_t moved, double 
     if (!runs->order)
         return run_anew(runs, seconds, diag);
     fill_in(runs);
-    *seconds = run_order_seconds(runs->order, runs->times, runs->ends);
+    double phase_end[PHASE_COUNT];
+    run_order_run(runs->order, runs->times, runs->time_of, runs->spans, phase_end);
+    *seconds = phase_end[PHASE_COUNT - 1];
     return true;
 }
 

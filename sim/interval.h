@@ -19,8 +19,7 @@ struct interval_seconds {
     double low, high; /* both 0: no constant has a spread */
 };
 
-/* The interval of a step that `simulation` predicted to take `seconds`. Its execution is not touched. False with
- * messages. */
+/* The interval of a step that `simulation` predicted to take `seconds`. False with messages. */
 bool interval_of(const struct simulation *simulation, double seconds, struct interval_seconds *interval,
                  struct diagnostics *diag);
 

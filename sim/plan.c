@@ -332,5 +332,5 @@ double plan_issued(const struct plan *plan, struct activity activity)
     if (!op_is_message(plan_op(plan, activity)))
         return plan_issued_at(plan, activity);
     return fmax(plan_issued_at(plan, activity),
-                plan_issued_at(plan, execution_receive_of(plan->simulation->execution, activity)));
+                plan_issued_at(plan, ensemble_other_end(plan->simulation->ensemble, activity)));
 }

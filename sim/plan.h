@@ -32,6 +32,7 @@ struct outlook {
     uint32_t n_kinds;
     uint32_t *kind_of; /* [op]: of a send */
     bool borrowed;     /* kinds and kind_of are a memo's (plan_memo.h), or the plan's of all ranks */
+    bool kept;         /* they are a memo's, which has them as long as it lives */
 };
 
 void outlook_fini(struct outlook *outlook);

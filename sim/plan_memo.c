@@ -24,6 +24,7 @@ struct kept_order {
     uint32_t n_instances;
     size_t n_peers;
     struct run_order order;
+    struct order_times times; /* by the last plan */
 };
 
 struct kept_outlook {
@@ -84,7 +85,7 @@ void plan_memo_keep_outlook(struct plan_memo *memo, const struct surroundings *s
     if (memo->outlook_operations + n_ops > OUTLOOK_OPERATIONS_MAX)
         return;
     memo->outlook_operations += n_ops;
-    outlook->borrowed = true;
+    outlook->borrowed = outlook->kept = true;
     struct kept_outlook *kept = memory_zeroed(1, sizeof *kept);
     size_t size = surroundings->count * sizeof *surroundings->numbers;
     kept->outlook = *outlook;
@@ -115,6 +116,7 @@ static void forget_order(struct kept_order *kept)
     free(kept->instances);
     free(kept->peers);
     run_order_fini(&kept->order);
+    order_times_fini(&kept->times);
     *kept = (struct kept_order){0};
 }
 
@@ -133,11 +135,12 @@ static bool find_order(struct run_order *order, const struct ensemble *ensemble)
     return done;
 }
 
-const struct run_order *plan_memo_order(struct plan_memo *memo, const struct ensemble *ensemble)
+/* The one of the ensemble, new or not; NULL on a deadlock. */
+static struct kept_order *order_of(struct plan_memo *memo, const struct ensemble *ensemble)
 {
     for (size_t i = 0; i < ORDERS_MAX && memo->orders[i].instances; i++)
         if (is_of(&memo->orders[i], ensemble))
-            return &memo->orders[i].order;
+            return &memo->orders[i];
     struct run_order order;
     if (!find_order(&order, ensemble))
         return NULL;
@@ -150,7 +153,23 @@ const struct run_order *plan_memo_order(struct plan_memo *memo, const struct ens
                             .n_instances = ensemble->n_instances,
                             .n_peers = n_peers,
                             .order = order};
-    return &place->order;
+    return place;
+}
+
+const struct run_order *plan_memo_order(struct plan_memo *memo, const struct plan *plan,
+                                        const struct order_times **times)
+{
+    struct kept_order *kept = order_of(memo, plan->simulation->ensemble);
+    if (!kept)
+        return NULL;
+    if (order_times_match(&kept->times, plan)) {
+        order_times_take_paths(&kept->times, plan);
+    } else {
+        order_times_fini(&kept->times);
+        order_times_init(&kept->times, &kept->order, plan);
+    }
+    *times = &kept->times;
+    return &kept->order;
 }
 
 void plan_memo_destroy(struct plan_memo *memo)

@@ -8,8 +8,7 @@
 #ifndef CPSIM_SIM_PLAN_MEMO_H
 #define CPSIM_SIM_PLAN_MEMO_H
 
-#include "sim/plan.h"
-#include "sim/run_order.h"
+#include "sim/order_times.h"
 #include "sim/surroundings.h"
 
 struct plan_memo;
@@ -29,7 +28,9 @@ bool plan_memo_find_outlook(const struct plan_memo *memo, const struct surroundi
 void plan_memo_keep_outlook(struct plan_memo *memo, const struct surroundings *surroundings,
                             const struct ensemble *ensemble, struct outlook *outlook);
 
-/* An order for an ensemble of one replica, until another one is asked for. NULL on a deadlock. */
-const struct run_order *plan_memo_order(struct plan_memo *memo, const struct ensemble *ensemble);
+/* An order for the plan's ensemble, of one replica, and its times by the plan, until others are asked for. NULL on a
+ * deadlock. */
+const struct run_order *plan_memo_order(struct plan_memo *memo, const struct plan *plan,
+                                        const struct order_times **times);
 
 #endif

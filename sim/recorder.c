@@ -6,15 +6,22 @@
 
 void recorder_init(struct recorder *recorder, const struct simulation *simulation, struct timeline *timeline)
 {
-    *recorder = (struct recorder){.simulation = simulation, .timeline = timeline};
-    uint32_t instances = execution_instances(simulation->execution);
-    for (uint32_t i = 0; i < instances; i++)
-        recorder->operations += execution_program(simulation->execution, i)->n_ops;
+    *recorder = (struct recorder){
+        .simulation = simulation, .execution = execution_of(simulation->ensemble), .timeline = timeline};
+    if (!timeline->moments)
+        timeline_of(timeline, simulation->ensemble);
+    for (uint32_t i = 0; i < simulation->ensemble->n_instances; i++)
+        recorder->operations += ensemble_program(simulation->ensemble, i)->n_ops;
+}
+
+void recorder_fini(struct recorder *recorder)
+{
+    execution_destroy(recorder->execution);
 }
 
 static void note(struct recorder *recorder, struct activity activity, struct moment moment)
 {
-    const struct program *program = execution_program(recorder->simulation->execution, activity.instance);
+    const struct program *program = execution_program(recorder->execution, activity.instance);
     struct timeline *timeline = recorder->timeline;
     uint32_t replica = recorder->simulation->ensemble->instances[activity.instance].replica;
     double *phases = timeline->replica_end ? timeline->replica_end[replica] : timeline->phase_end;
@@ -38,7 +45,7 @@ void recorder_show_progress(struct recorder *recorder)
 
 void recorder_finish(struct recorder *recorder, struct activity activity, struct moment moment)
 {
-    struct execution *execution = recorder->simulation->execution;
+    struct execution *execution = recorder->execution;
     assert(moment.begin <= moment.move && moment.move <= moment.end);
     note(recorder, activity, moment);
     if (execution_program(execution, activity.instance)->ops[activity.op].kind == OP_SEND)
@@ -78,8 +85,8 @@ static void end_phases(struct timeline *timeline, uint32_t n_replicas)
 bool recorder_end(struct recorder *recorder, struct diagnostics *diag)
 {
     end_phases(recorder->timeline, recorder->simulation->ensemble->n_replicas);
-    if (execution_done(recorder->simulation->execution))
+    if (execution_done(recorder->execution))
         return true;
-    execution_explain(recorder->simulation->execution, diag);
+    execution_explain(recorder->execution, diag);
     return false;
 }

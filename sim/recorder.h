@@ -6,11 +6,14 @@
 
 struct recorder {
     const struct simulation *simulation;
+    struct execution *execution; /* of its ensemble */
     struct timeline *timeline;
     uint64_t operations, finished, report_at;
 };
 
+/* Nothing has run yet. */
 void recorder_init(struct recorder *recorder, const struct simulation *simulation, struct timeline *timeline);
+void recorder_fini(struct recorder *recorder);
 
 /* `activity` ran during `moment`: a message's moment is noted for both of its ends. */
 void recorder_finish(struct recorder *recorder, struct activity activity, struct moment moment);

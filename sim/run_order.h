@@ -10,11 +10,11 @@
 
 #include <stddef.h>
 
+#include "models/result/intervals.h"
 #include "models/schedule/execution.h"
 
 struct ordered_step {
     struct activity activity, receive; /* receive: of a message */
-    uint32_t first;                    /* what it comes after, in run_order.after; the next step's is the end of that */
     bool counts;                       /* it is an activity; else it takes no time */
     bool sends;                        /* it is a message */
 };
@@ -24,14 +24,18 @@ struct step_times {
     double delay, seconds;
 };
 
+/* What is looked at in every run stands apart from what is not: long orders do not fit into a cache. */
 struct run_order {
-    struct ordered_step *steps; /* one more for the end */
     uint32_t n_steps;
-    size_t capacity;
-    uint32_t *after; /* steps */
+    uint32_t *first; /* [step]: what it comes after, in `after`; one more for the end of the last */
+    uint32_t *after; /* steps, each once */
     uint32_t n_after;
-    size_t after_capacity;
+    size_t first_capacity, after_capacity;
     uint32_t phase_begin[PHASE_COUNT]; /* steps from there on come after all before it */
+    struct ordered_step *steps;
+    size_t capacity;
+    uint32_t *step_of; /* [first_op of the instance + operation]: a receive's is its send's */
+    size_t *first_op;  /* [instance]; one more for the end of the last */
 };
 
 /* Of an execution that is fresh, of one replica; it is run to its end. False on a deadlock: the order is then empty. */
@@ -44,16 +48,9 @@ static inline uint32_t run_order_phase_end(const struct run_order *order, int ph
     return phase + 1 < PHASE_COUNT ? order->phase_begin[phase + 1] : order->n_steps;
 }
 
-/* When step `at` begins, in a phase that begins at `barrier`; `ends` are those of the steps before it. */
-static inline double run_order_begin(const struct run_order *order, uint32_t at, double barrier, const double *ends)
-{
-    double begin = barrier;
-    for (uint32_t i = order->steps[at].first; i < order->steps[at + 1].first; i++)
-        begin = ends[order->after[i]] > begin ? ends[order->after[i]] : begin;
-    return begin;
-}
-
-/* The seconds of the whole, where each step takes its `times`. `ends` has room for all steps. */
-double run_order_seconds(const struct run_order *order, const struct step_times *times, double *ends);
+/* Runs all steps: step `at` takes times[time_of[at]]. Fills in `spans`, with room for all steps, and when each phase
+ * ends: an empty one with the one before. */
+void run_order_run(const struct run_order *order, const struct step_times *times, const uint32_t *time_of,
+                   struct interval *spans, double phase_end[PHASE_COUNT]);
 
 #endif

@@ -70,7 +70,7 @@ void sm_queue_fini(struct sm_queue *queue)
 
 static struct activity end_of(const struct sm_queue *queue, struct activity send, int end)
 {
-    return end == 0 ? send : execution_receive_of(queue->plan->simulation->execution, send);
+    return end == 0 ? send : ensemble_other_end(queue->plan->simulation->ensemble, send);
 }
 
 static struct transfer_call *under_way(struct sm_queue *queue, struct activity end)

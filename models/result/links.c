@@ -369,7 +369,7 @@ static bool sum_classes(const struct tracing *tracing, double byte_hops, struct 
     for (struct link_load *load = tracing->loads; load; load = load->hh.next) {
         struct link_info info = topology_link(topology, load->link);
         uint64_t stands_for = links_like(tracing, load->link);
-        if (!tracing->input->timeline->unshared && !tracing->input->spares_busy)
+        if (!tracing->input->timeline->unshared && !tracing->input->figures_only)
             good = check_load(topology, load, info.bytes_per_s, step_seconds, diag) && good;
         add_to_class(&classes[info.level], load, stands_for, info.bytes_per_s, step_seconds, &most[info.level]);
         on_links += (double)load->bytes;
@@ -432,13 +432,13 @@ static void find_users(const struct tracing *tracing, struct link_use *use)
 bool link_use_measure(const struct report_input *input, struct link_use *use, struct diagnostics *diag)
 {
     memset(use, 0, sizeof *use);
-    const struct ensemble *ensemble = execution_ensemble(input->execution);
+    const struct ensemble *ensemble = input->ensemble;
     const struct instance *last = &ensemble->instances[ensemble->n_instances - 1];
     struct tracing tracing = {.input = input, .ensemble = ensemble};
     tracing.ways =
         memory_zeroed((size_t)last->first_peer + ensemble->shapes[last->shape].messages.n_peers, sizeof *tracing.ways);
     double byte_hops = 0;
-    bool good = (input->spares_busy ? load_links_untimed : load_links)(&tracing, &byte_hops, diag);
+    bool good = (input->figures_only ? load_links_untimed : load_links)(&tracing, &byte_hops, diag);
     good = good && sum_classes(&tracing, byte_hops, use, diag);
     find_users(&tracing, use);
     struct link_load *load = tracing.loads;

@@ -44,17 +44,18 @@ static void find_moment(struct high_water *water, const struct lifetimes *lifeti
     }
 }
 
-double high_water_seconds(const struct high_water *water, const struct moment *moments,
+double high_water_seconds(const struct high_water *water, const struct instance_times *times,
                           const double phase_end[PHASE_COUNT])
 {
     if (water->at == HIGH_AT_PHASE)
         return water->phase ? phase_end[water->phase - 1] : 0;
     if (water->at == HIGH_AT_BEGIN)
-        return moments[water->first].begin;
+        return instance_span(times, water->first).begin;
     double finish = 0;
-    for (uint32_t i = 0; i < water->n_ops; i++)
-        if (moments[water->ops[i]].end > finish)
-            finish = moments[water->ops[i]].end;
+    for (uint32_t i = 0; i < water->n_ops; i++) {
+        double end = instance_span(times, water->ops[i]).end;
+        finish = end > finish ? end : finish;
+    }
     return finish;
 }
 
@@ -109,7 +110,8 @@ struct memory_peak memory_peak(const struct stream_order *order, const struct mo
 {
     struct high_water water;
     high_water_init(&water, order);
-    struct memory_peak peak = {.bytes = water.bytes, .at_seconds = high_water_seconds(&water, moments, phase_end)};
+    const struct instance_times times = {.moments = moments};
+    struct memory_peak peak = {.bytes = water.bytes, .at_seconds = high_water_seconds(&water, &times, phase_end)};
     memcpy(peak.by_role, water.by_role, sizeof peak.by_role);
     high_water_fini(&water);
     return peak;

@@ -35,7 +35,7 @@ void high_water_init(struct high_water *water, const struct stream_order *order)
 void high_water_fini(struct high_water *water);
 
 /* When an instance of the program that the mark is of reached it. */
-double high_water_seconds(const struct high_water *water, const struct moment *moments,
+double high_water_seconds(const struct high_water *water, const struct instance_times *times,
                           const double phase_end[PHASE_COUNT]);
 
 struct water_moment high_water_moment(const struct high_water *water, const struct program *program);

@@ -30,6 +30,25 @@ static void sort_ops(struct rank_ops *ops)
     }
 }
 
+/* Streams finish in order, so what is behind a stream's last operation or group ends before it. */
+static void find_last(struct rank_ops *ops)
+{
+    const struct program *program = ops->program;
+    uint32_t n = 0;
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        uint32_t begin = phase ? program->phase_end[phase - 1] : 0, first = n;
+        const struct op *found[STREAM_COUNT] = {NULL};
+        for (uint32_t i = program->phase_end[phase]; i-- > begin;) {
+            const struct op *op = &program->ops[i], **last = &found[op->stream];
+            if (*last && (op->group == 0 || op->group != (*last)->group))
+                continue;
+            *last = op;
+            ops->last[n++] = i;
+        }
+        ops->n_last[phase] = n - first;
+    }
+}
+
 /* Fills in by_stream and `streams`, the stream of each which. */
 static void sort_messages(struct rank_ops *ops, enum stream streams[STREAM_COUNT])
 {
@@ -78,10 +97,12 @@ void rank_ops_init(struct rank_ops *ops, const struct stream_order *order)
                              .locals = memory_zeroed(n, sizeof *ops->locals),
                              .messages = memory_zeroed(n, sizeof *ops->messages),
                              .beside = memory_zeroed(n, sizeof *ops->beside),
+                             .last = memory_zeroed(n, sizeof *ops->last),
                              .by_stream = memory_zeroed(n, sizeof *ops->by_stream)};
     for (int stream = 0; stream < COMPUTE_STREAMS; stream++)
         ops->kernels[stream].ops = memory_zeroed(n, sizeof *ops->kernels[stream].ops);
     sort_ops(ops);
+    find_last(ops);
     sort_messages(ops, streams);
     ops->waited = memory_zeroed((size_t)n * ops->n_streams, sizeof *ops->waited);
     stream_reach_init(&reach, order);
@@ -96,6 +117,7 @@ void rank_ops_fini(struct rank_ops *ops)
     free(ops->beside);
     for (int stream = 0; stream < COMPUTE_STREAMS; stream++)
         free(ops->kernels[stream].ops);
+    free(ops->last);
     free(ops->by_stream);
     free(ops->waited);
     *ops = (struct rank_ops){0};

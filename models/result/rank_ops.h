@@ -19,6 +19,8 @@ struct rank_ops {
     struct {
         uint32_t *ops, n[PHASE_COUNT]; /* phase by phase */
     } kernels[COMPUTE_STREAMS];
+    /* In each phase one of these ends last: the last of every stream, or its last group. Phase by phase. */
+    uint32_t *last, n_last[PHASE_COUNT];
     /* Messages once more, stream by stream; only streams that have any. */
     uint32_t *by_stream;
     uint32_t n_streams, first[STREAM_COUNT + 1]; /* [which stream]: its first in by_stream; the last one's end */

@@ -4,10 +4,7 @@
 
 #include <stdbool.h>
 
-#include "models/result/intervals.h"
-#include "models/result/kinds.h"
-#include "models/result/rank_ops.h"
-#include "models/result/timeline.h"
+#include "models/result/rank_gaps.h"
 
 struct rank_time {
     double seconds;                        /* end of its last operation */
@@ -22,16 +19,22 @@ struct rank_time {
     /* The local operations of the compute streams, in order of their begin, phase by phase. */
     uint32_t *kernels;
     uint32_t n_kernels[PHASE_COUNT];
-    /* Per operation of the program: what the rank waited just before it; 0 for all but these. */
-    double *exposed_before, *idle_before;
-    /* Behind the last of them in each phase, until the phase ended. */
-    double exposed_tail[PHASE_COUNT], idle_tail[PHASE_COUNT];
-    struct intervals exposed; /* when it was exposed, in order: exposed_seconds of it */
+    struct gap_seconds *before;           /* [operation]: what the rank waited just before it */
+    struct gap_seconds tail[PHASE_COUNT]; /* behind the last kernel of each phase, until the phase ended */
+    struct intervals exposed;             /* when it was exposed, in order: exposed_seconds of it */
 };
 
 /* Measures one instance of a program. `phase_end` is the timeline's. */
-void rank_time_init(struct rank_time *time, const struct rank_ops *ops, const struct moment *moments,
+void rank_time_init(struct rank_time *time, const struct rank_ops *ops, struct instance_times times,
                     const double phase_end[PHASE_COUNT]);
 void rank_time_fini(struct rank_time *time);
+
+/* Parts of it that take far less time to find: its compute_seconds; its idle_seconds, given those; and idle seconds
+ * that it cannot have less of, when all that it does in a phase has ended. */
+double rank_compute_seconds(const struct rank_ops *ops, struct instance_times times);
+double rank_idle_seconds(const struct rank_ops *ops, struct instance_times times, const double phase_end[PHASE_COUNT],
+                         double compute_seconds);
+double rank_idle_seconds_least(const struct rank_ops *ops, struct instance_times times,
+                               const double phase_end[PHASE_COUNT]);
 
 #endif

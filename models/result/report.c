@@ -1,9 +1,8 @@
 /* report.c - puts the numbers of one run together: ranks, links, and what they add up to.
  *
- * What a rank did with its time is rank_time.c's, what its program alone decides shape_facts.c's, what the links
- * carried links.c's. Here they are joined and held against each other: time parts that sum to the step, bytes received
- * equal to bytes sent, no rate above the device's peak. A report that contradicts itself is refused, because a wrong
- * simulation looks like a good prediction.
+ * What a rank did is rank_reports.c's, what the links carried links.c's. Here they are joined and held against each
+ * other: bytes received equal to bytes sent. A report that contradicts itself is refused, because a wrong simulation
+ * looks like a good prediction.
  */
 #include "models/result/report.h"
 
@@ -13,104 +12,11 @@
 
 #include "models/base/memory.h"
 #include "models/result/links.h"
-#include "models/result/rank_time.h"
-#include "models/result/shape_facts.h"
-
-/* No kernel beats the device: a rate above the datasheet's says that work was dropped or counted twice. The stated peak
- * is that of 16-bit types; tensor cores do twice as much in 8-bit ones. A GPU that an override makes faster or slower
- * has as much more or less of it. */
-static bool check_rate(const struct rank_report *rank, const struct report_input *input, struct diagnostics *diag)
-{
-    const struct cost *cost = input->cost;
-    if (!cost)
-        return true;
-    const struct experiment *experiment = cost->schedule->experiment;
-    bool in_fp8 = experiment->dtype == DTYPE_FP8 || experiment->step.linear == LINEAR_FP8;
-    double peak = cost->device->peak_flops_per_s * (in_fp8 ? 2 : 1);
-    if (input->placement)
-        peak *= topology_gpu_speed(cost->topology, placement_gpu(input->placement, rank->group, rank->rank));
-    if (peak <= 0 || rank->flops <= peak * rank->compute_seconds * (1 + 1e-9))
-        return true;
-    return diagnostics_add(diag,
-                           "rank %" PRIu32 " computes %.6g FLOPs in %.6g s, more than the device's peak of %.6g FLOP/s",
-                           rank->rank, rank->flops, rank->compute_seconds, peak);
-}
-
-static bool measure_instance(struct rank_report *rank, uint32_t instance, const struct report_input *input,
-                             const struct shape_facts *facts, struct diagnostics *diag)
-{
-    const struct instance *self = &execution_ensemble(input->execution)->instances[instance];
-    const struct moment *moments = input->timeline->moments[instance];
-    double phase_end[PHASE_COUNT];
-    timeline_phases(input->timeline, self->replica, phase_end);
-    struct rank_time time;
-    rank_time_init(&time, &facts->ops, moments, phase_end);
-    *rank = facts->counts;
-    rank->rank = self->rank;
-    rank->group = self->group;
-    rank->seconds = time.seconds;
-    rank->compute_seconds = time.compute_seconds;
-    rank->communication_seconds = time.communication_seconds;
-    rank->overlapped_seconds = time.overlapped_seconds;
-    rank->exposed_seconds = time.exposed_seconds;
-    rank->idle_seconds = time.idle_seconds;
-    memcpy(rank->exposed_by_kind, time.exposed_by_kind, sizeof rank->exposed_by_kind);
-    memcpy(rank->compute_by_part, time.compute_by_part, sizeof rank->compute_by_part);
-    rank->recomputed_seconds = time.recomputed_seconds;
-    rank_time_fini(&time);
-    rank->peak_at_seconds = high_water_seconds(&facts->water, moments, phase_end);
-
-    bool good = check_rate(rank, input, diag);
-    if (rank->idle_seconds < 0 || rank->seconds > phase_end[PHASE_COUNT - 1])
-        good = diagnostics_add(diag,
-                               "rank %" PRIu32 " of group %" PRIu32
-                               " is busy for %.17g s and ends at %.17g s, beyond the step's %.17g s",
-                               rank->rank, rank->group, rank->compute_seconds + rank->exposed_seconds, rank->seconds,
-                               phase_end[PHASE_COUNT - 1]);
-    return good;
-}
-
-/* Every instance is measured, and every rank that it stands for is said to have done the same. */
-static bool measure_ranks(struct report *report, const struct report_input *input, struct diagnostics *diag)
-{
-    const struct ensemble *ensemble = execution_ensemble(input->execution);
-    struct shape_facts *own = input->facts ? NULL : shape_facts_create(ensemble->n_shapes);
-    struct shape_facts *facts = own ? own : input->facts;
-    struct rank_report *measured = memory_zeroed(ensemble->n_instances, sizeof *measured);
-    bool good = true;
-    for (uint32_t i = 0; i < ensemble->n_instances; i++) {
-        const struct shape *shape = ensemble_shape(ensemble, i);
-        const struct shape_facts *its = shape_facts_of(&facts[ensemble->instances[i].shape], shape, input->schedule);
-        good = measure_instance(&measured[i], i, input, its, diag) && good;
-    }
-    shape_facts_destroy(own, ensemble->n_shapes);
-    for (uint32_t place = 0; place < report->n_ranks; place++) {
-        struct rank_report *rank = &report->ranks[place];
-        *rank = measured[folding_instance(input->folding, place)];
-        rank->rank = place % ensemble->ranks;
-        rank->group = place / ensemble->ranks;
-        rank->gpu = input->placement ? placement_gpu(input->placement, rank->group, rank->rank) : place;
-    }
-    free(measured);
-    return good;
-}
-
-/* The rank with the least idle time. Equal ranks differ by rounding: the first of them is taken. */
-static uint32_t find_critical(const struct report *report)
-{
-    double least = report->ranks[0].idle_seconds;
-    for (uint32_t i = 1; i < report->n_ranks; i++)
-        if (report->ranks[i].idle_seconds < least)
-            least = report->ranks[i].idle_seconds;
-    uint32_t critical = 0;
-    while (report->ranks[critical].idle_seconds > least + 1e-9 * report->seconds)
-        critical++;
-    return critical;
-}
+#include "models/result/rank_reports.h"
 
 static void take_critical(struct report *report)
 {
-    report->critical_rank = find_critical(report);
+    report->critical_rank = rank_reports_critical(report);
     const struct rank_report *critical = &report->ranks[report->critical_rank];
     report->compute_seconds = critical->compute_seconds;
     report->communication_seconds = critical->communication_seconds;
@@ -200,7 +106,7 @@ static bool take_links(struct report *report, const struct report_input *input, 
 bool report_init(struct report *report, const struct report_input *input, struct diagnostics *diag)
 {
     const struct timeline *timeline = input->timeline;
-    const struct ensemble *ensemble = execution_ensemble(input->execution);
+    const struct ensemble *ensemble = input->ensemble;
     *report = (struct report){
         .seconds = timeline->phase_end[PHASE_COUNT - 1],
         .forward_seconds = timeline->phase_end[PHASE_FORWARD],
@@ -213,7 +119,7 @@ bool report_init(struct report *report, const struct report_input *input, struct
         .n_ranks = ensemble->ranks * ensemble->groups,
     };
     report->ranks = memory_zeroed(report->n_ranks, sizeof *report->ranks);
-    bool good = measure_ranks(report, input, diag);
+    bool good = rank_reports_fill(report, input, diag);
     report_sum_up(report);
     sum_pairs(report, input->schedule);
     good = check_received(report, diag) && good;

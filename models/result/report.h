@@ -26,7 +26,7 @@
 #include "models/result/kinds.h"
 #include "models/result/memory.h"
 #include "models/result/timeline.h"
-#include "models/schedule/execution.h"
+#include "models/schedule/ensemble.h"
 
 struct rank_report {
     uint32_t rank; /* CP rank */
@@ -123,15 +123,17 @@ struct measured_times {
 
 struct report_input {
     const struct schedule *schedule;
-    const struct execution *execution; /* for its ensemble and message pairs; its state is not looked at */
-    const struct folding *folding;     /* that the ensemble is of; NULL: the ensemble is all ranks */
-    const struct cost *cost;           /* NULL for a measured run, as is the placement */
+    const struct ensemble *ensemble;
+    const struct folding *folding; /* that the ensemble is of; NULL: the ensemble is all ranks */
+    const struct cost *cost;       /* NULL for a measured run, as is the placement */
     const struct placement *placement;
     const struct timeline *timeline;
     const struct measured_times *measured; /* NULL for a prediction */
     double device_bytes;                   /* of a measured run */
-    bool spares_busy; /* when links are busy is not wanted: they are not held against their bandwidth, nor messages
-                         against their ways, and busy seconds are NaN */
+    /* The step's figures and what links carried are wanted. Only the critical rank and the one with the highest peak
+     * then have all times; of others the seconds that they compute, and NaN. Busy seconds of links are NaN too, and
+     * are not held against their bandwidth, nor messages against their ways. */
+    bool figures_only;
     struct shape_facts *facts; /* of the ensemble's shapes, as far as known (shape_facts.h); NULL: all is found anew */
 };
 

@@ -53,19 +53,19 @@ static void append_phase(struct step_list *steps, const struct subject *subject,
         if (op_is_attention(&program->ops[i])) {
             bool first = !row;
             row = open_step(steps, subject, i);
-            row->exposed_seconds = time->exposed_before[i] + (first ? start.exposed_after_seconds : 0);
-            row->idle_seconds = time->idle_before[i] + (first ? start.idle_after_seconds : 0);
+            row->exposed_seconds = time->before[i].exposed + (first ? start.exposed_after_seconds : 0);
+            row->idle_seconds = time->before[i].idle + (first ? start.idle_after_seconds : 0);
             row->other_seconds = first ? start.other_seconds : 0;
         } else {
             struct step_row *before = row ? row : &start;
             before->other_seconds += moments[i].end - moments[i].move;
-            before->exposed_after_seconds += time->exposed_before[i];
-            before->idle_after_seconds += time->idle_before[i];
+            before->exposed_after_seconds += time->before[i].exposed;
+            before->idle_after_seconds += time->before[i].idle;
         }
     }
     if (row) {
-        row->exposed_after_seconds += time->exposed_tail[phase];
-        row->idle_after_seconds += time->idle_tail[phase];
+        row->exposed_after_seconds += time->tail[phase].exposed;
+        row->idle_after_seconds += time->tail[phase].idle;
     }
 }
 
@@ -78,7 +78,7 @@ static void append_rank(struct step_list *steps, const struct subject *subject)
 
 void steps_of(struct step_list *steps, const struct report_input *input)
 {
-    const struct ensemble *ensemble = execution_ensemble(input->execution);
+    const struct ensemble *ensemble = input->ensemble;
     struct subject subject = {.whole = input->folding ? input->folding->whole : ensemble};
     *steps = (struct step_list){0};
     for (uint32_t rank = 0; rank < ensemble->ranks; rank++) {
@@ -92,7 +92,7 @@ void steps_of(struct step_list *steps, const struct report_input *input)
         subject.moments = input->timeline->moments[instance];
         subject.time = &time;
         rank_ops_init(&ops, &ensemble_shape(ensemble, instance)->order);
-        rank_time_init(&time, &ops, subject.moments, phase_end);
+        rank_time_init(&time, &ops, timeline_instance(input->timeline, instance), phase_end);
         append_rank(steps, &subject);
         rank_time_fini(&time);
         rank_ops_fini(&ops);

@@ -43,10 +43,19 @@ void timeline_phases(const struct timeline *timeline, uint32_t replica, double p
     phase_end[PHASE_COUNT - 1] = timeline->phase_end[PHASE_COUNT - 1];
 }
 
+struct instance_times timeline_instance(const struct timeline *timeline, uint32_t instance)
+{
+    const struct step_timeline *steps = &timeline->steps;
+    if (timeline->moments)
+        return (struct instance_times){.moments = timeline->moments[instance]};
+    return (struct instance_times){.spans = steps->spans, .step_of = steps->step_of + steps->first_op[instance]};
+}
+
 void timeline_fini(struct timeline *timeline)
 {
-    if (timeline->n_instances)
+    if (timeline->moments)
         free(timeline->moments[0]);
+    free(timeline->steps.spans);
     free(timeline->moments);
     free(timeline->replica_end);
     memset(timeline, 0, sizeof *timeline);

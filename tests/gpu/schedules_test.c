@@ -158,7 +158,7 @@ static void measure_ring(const struct hardware_settings *settings, struct scene 
     assert_true(measurement->verification.passed);
     const struct measured_times times = measurement_times(measurement);
     const struct report_input input = {.schedule = &scene->schedule,
-                                       .execution = hardware_execution(scene->hardware),
+                                       .ensemble = execution_ensemble(hardware_execution(scene->hardware)),
                                        .timeline = &measurement->run.timeline,
                                        .measured = &times,
                                        .device_bytes = 1e12};

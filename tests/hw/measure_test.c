@@ -197,7 +197,7 @@ static bool make_report(struct report *report, const struct scene *scene, const 
     const struct measured_times times = measurement_times(measurement);
     const struct report_input input = {
         .schedule = &scene->schedule,
-        .execution = hardware_execution(scene->hardware),
+        .ensemble = execution_ensemble(hardware_execution(scene->hardware)),
         .timeline = &measurement->run.timeline,
         .measured = &times,
         .device_bytes = 1e12,

@@ -71,7 +71,7 @@ static struct rank_time measure(struct hand *hand, double forward, double backwa
     const double phase_end[PHASE_COUNT] = {forward, backward};
     struct rank_ops ops;
     rank_ops_init(&ops, execution_order(execution, 0));
-    rank_time_init(&time, &ops, hand->moments, phase_end);
+    rank_time_init(&time, &ops, (struct instance_times){.moments = hand->moments}, phase_end);
     rank_ops_fini(&ops);
     execution_destroy(execution);
     program_fini(&hand->programs[0]);
@@ -97,8 +97,8 @@ static void waiting_for_a_late_peer_is_idle_and_for_a_message_under_way_exposed(
     assert_true(time.overlapped_seconds == 0);
     assert_true(time.exposed_seconds == 4);
     assert_true(time.idle_seconds == 1 + 3);
-    assert_true(time.exposed_before[waits] == 4);
-    assert_true(time.idle_before[waits] == 1);
+    assert_true(time.before[waits].exposed == 4);
+    assert_true(time.before[waits].idle == 1);
     assert_true(time.seconds == 9);
     rank_time_fini(&time);
 }
@@ -168,9 +168,9 @@ static void a_sum_beside_the_compute_stream_is_compute_and_never_exposed(void **
     assert_true(time.communication_seconds == 2 + 3);
     assert_true(time.overlapped_seconds == 2 + 1);
     assert_true(time.exposed_seconds == 2);
-    assert_true(time.exposed_before[waits] == 2);
-    assert_true(time.idle_before[waits] == 1);
-    assert_true(time.idle_tail[PHASE_BACKWARD] == 0 && time.idle_tail[PHASE_FORWARD] == 2);
+    assert_true(time.before[waits].exposed == 2);
+    assert_true(time.before[waits].idle == 1);
+    assert_true(time.tail[PHASE_BACKWARD].idle == 0 && time.tail[PHASE_FORWARD].idle == 2);
     assert_true(time.idle_seconds == 3);
     rank_time_fini(&time);
 }
@@ -252,7 +252,7 @@ static void kernels_of_two_streams_that_overlap_are_computing_once(void **state)
     assert_true(time.compute_seconds == 8);
     assert_true(time.overlapped_seconds == 6);
     assert_true(time.exposed_seconds == 2);
-    assert_true(time.exposed_before[third] == 2 && time.exposed_before[second] == 0);
+    assert_true(time.before[third].exposed == 2 && time.before[second].exposed == 0);
     assert_true(time.idle_seconds == 0);
     assert_int_equal(time.n_kernels[PHASE_FORWARD], 3);
     assert_int_equal(time.n_kernels[PHASE_BACKWARD], 0);
@@ -276,9 +276,9 @@ static void what_either_compute_stream_waits_for_is_exposed(void **state)
     receive(&hand, STREAM_COMPUTE_2, 0, 3, 3, 8);
     uint32_t other = local(&hand, STREAM_COMPUTE_2, 3, 4, 8, 9);
     struct rank_time time = measure(&hand, 9, 9);
-    assert_true(time.exposed_before[waits] == 3);
-    assert_true(time.idle_before[waits] == 1);
-    assert_true(time.exposed_before[other] == 1);
+    assert_true(time.before[waits].exposed == 3);
+    assert_true(time.before[waits].idle == 1);
+    assert_true(time.before[other].exposed == 1);
     assert_true(time.exposed_seconds == 4);
     assert_true(time.idle_seconds == 1);
     rank_time_fini(&time);
@@ -296,9 +296,9 @@ static void a_compute_stream_that_waits_long_is_looked_at_in_every_gap(void **st
     receive(&hand, STREAM_EXCHANGE, 0, 3, 6, 10);
     uint32_t last = local(&hand, STREAM_COMPUTE_2, 3, 4, 10, 12);
     struct rank_time time = measure(&hand, 12, 12);
-    assert_true(time.exposed_before[1] == 1 && time.idle_before[1] == 2);
-    assert_true(time.exposed_before[2] == 2 && time.idle_before[2] == 1);
-    assert_true(time.exposed_before[last] == 1);
+    assert_true(time.before[1].exposed == 1 && time.before[1].idle == 2);
+    assert_true(time.before[2].exposed == 2 && time.before[2].idle == 1);
+    assert_true(time.before[last].exposed == 1);
     assert_true(time.compute_seconds == 5);
     assert_true(time.exposed_seconds == 4);
     rank_time_fini(&time);

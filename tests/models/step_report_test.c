@@ -91,7 +91,7 @@ static struct rank_time measure(struct hand *hand, double forward, double backwa
     end_phase(hand, PHASE_BACKWARD);
     stream_order_init(&order, &hand->programs[0]);
     rank_ops_init(&ops, &order);
-    rank_time_init(&time, &ops, hand->moments, phase_end);
+    rank_time_init(&time, &ops, (struct instance_times){.moments = hand->moments}, phase_end);
     rank_ops_fini(&ops);
     stream_order_fini(&order);
     double exposed = 0, compute = 0;

@@ -82,11 +82,9 @@ static inline bool run_here(const struct engine_ops *engine, const struct pair *
     simulation.folding = folding;
     struct diagnostics diag;
     diagnostics_init(&diag);
-    simulation.execution = execution_of(ensemble);
     bool good = engine->run(&simulation, timeline, &diag);
     diagnostics_print(&diag, stderr, "  ");
     diagnostics_fini(&diag);
-    execution_destroy(simulation.execution);
     return good;
 }
 
@@ -252,9 +250,8 @@ static inline void compare_links(const struct pair *pair, const char *engine, co
 static inline void make_report(struct report *report, const struct pair *pair, const struct folding *folding,
                                const struct timeline *timeline)
 {
-    struct execution *execution = execution_of(folding ? &folding->ensemble : &pair->whole);
     const struct report_input input = {.schedule = &pair->schedule,
-                                       .execution = execution,
+                                       .ensemble = folding ? &folding->ensemble : &pair->whole,
                                        .folding = folding,
                                        .cost = &pair->cost,
                                        .placement = &pair->placement,
@@ -266,7 +263,6 @@ static inline void make_report(struct report *report, const struct pair *pair, c
         fail_msg("no report: %s", pair->what);
     }
     diagnostics_fini(&diag);
-    execution_destroy(execution);
 }
 
 static inline bool ranks_equal(const struct rank_report *a, const struct rank_report *b, double step)

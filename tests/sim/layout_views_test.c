@@ -34,7 +34,6 @@ static void check_path(const struct pair *pair, bool folded)
     diagnostics_init(&diag);
     simulation.ensemble = folded ? &pair->folding.ensemble : &pair->whole;
     simulation.folding = folded ? &pair->folding : NULL;
-    simulation.execution = execution_of(simulation.ensemble);
     timeline_of(&timeline, simulation.ensemble);
     assert_true(plan_init(&plan, &simulation, &diag) && engine_analytic.run(&simulation, &timeline, &diag));
     path_of_simulation(&path, &plan, folded ? &pair->turned : &pair->whole, &timeline);
@@ -60,7 +59,6 @@ static void check_path(const struct pair *pair, bool folded)
     step_path_fini(&path);
     plan_fini(&plan);
     timeline_fini(&timeline);
-    execution_destroy(simulation.execution);
     diagnostics_fini(&diag);
 }
 
@@ -142,7 +140,6 @@ static void check_moments(const struct pair *pair, const struct timeline *expect
     struct timeline timeline;
     struct diagnostics diag;
     diagnostics_init(&diag);
-    simulation.execution = execution_of(&pair->whole);
     timeline_of(&timeline, &pair->whole);
     assert_true(event_loop_init(&loop, &simulation, &timeline, &diag));
     event_loop_begin_ready(&loop);
@@ -162,7 +159,6 @@ static void check_moments(const struct pair *pair, const struct timeline *expect
     }
     event_loop_fini(&loop);
     timeline_fini(&timeline);
-    execution_destroy(simulation.execution);
     diagnostics_fini(&diag);
 }
 
@@ -177,32 +173,25 @@ static bool check_order(const struct pair *pair, double seconds)
     diagnostics_init(&diag);
     simulation.ensemble = ensemble;
     simulation.folding = &pair->folding;
-    simulation.execution = execution_of(ensemble);
     assert_true(plan_init(&plan, &simulation, &diag));
     bool applies = critical_path_applies(&plan) && critical_path_goes_by_order(&plan);
     if (applies) {
-        assert_true(run_order_init(&order, simulation.execution));
-        struct step_times *times = memory_zeroed(order.n_steps, sizeof *times);
-        for (uint32_t i = 0; i < order.n_steps; i++) {
-            const struct ordered_step *step = &order.steps[i];
-            if (step->counts && step->sends) {
-                const struct path *way = plan_path(&plan, step->activity);
-                times[i].delay = way->factor * way->cost.delay_seconds;
-                times[i].seconds = way->factor * (double)plan_op(&plan, step->activity)->bytes / way->cost.bytes_per_s;
-            } else if (step->counts) {
-                times[i].seconds = plan_seconds(&plan, step->activity);
-            }
-        }
-        double *ends = memory_zeroed(order.n_steps, sizeof *ends);
-        double found = run_order_seconds(&order, times, ends);
+        struct execution *execution = execution_of(ensemble);
+        assert_true(run_order_init(&order, execution));
+        execution_destroy(execution);
+        struct order_times times;
+        double phase_end[PHASE_COUNT], found;
+        order_times_init(&times, &order, &plan);
+        struct interval *spans = memory_zeroed(order.n_steps, sizeof *spans);
+        run_order_run(&order, times.times, times.time_of, spans, phase_end);
+        found = phase_end[PHASE_COUNT - 1];
         if (!near(found, seconds, seconds))
             fail_msg("the step takes %.12g s by its order, %.12g s simulated: %s", found, seconds, pair->what);
-        free(ends);
-        free(times);
+        free(spans);
+        order_times_fini(&times);
         run_order_fini(&order);
     }
     plan_fini(&plan);
-    execution_destroy(simulation.execution);
     diagnostics_fini(&diag);
     return applies;
 }

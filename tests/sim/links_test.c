@@ -256,7 +256,6 @@ static void progress_grows_from_nothing_to_one(void **state)
     struct execution *execution = execution_create(scene.programs, 2, 1, &diag);
     assert_non_null(execution);
     struct simulation simulation = {.ensemble = execution_ensemble(execution),
-                                    .execution = execution,
                                     .cost = &scene.cost,
                                     .placement = &scene.placement,
                                     .progress = take_share,

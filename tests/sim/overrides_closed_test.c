@@ -125,8 +125,8 @@ static void a_gpus_speed_divides_all_that_it_does(void **state)
     end_phase(&scene, PHASE_BACKWARD);
     scene.cost = (struct cost){.device = &scene.device, .topology = &scene.topology};
     struct simulation simulation = {.cost = &scene.cost, .placement = &scene.placement};
-    simulation.execution = execution_create(scene.programs, 2, 1, &diag);
-    simulation.ensemble = execution_ensemble(simulation.execution);
+    struct execution *execution = execution_create(scene.programs, 2, 1, &diag);
+    simulation.ensemble = execution_ensemble(execution);
     struct plan plan;
     scene_host_seconds = 1e-6;
     expect_good(plan_init(&plan, &simulation, &diag), &diag);
@@ -141,7 +141,7 @@ static void a_gpus_speed_divides_all_that_it_does(void **state)
     }
     scene_host_seconds = 0;
     plan_fini(&plan);
-    execution_destroy(simulation.execution);
+    execution_destroy(execution);
     scene_fini(&scene);
 }
 

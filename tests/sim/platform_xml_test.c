@@ -31,7 +31,6 @@ static void plan_messages(struct planned *planned, const char *topology, uint32_
     planned->execution = execution_create(planned->scene.programs, ranks, 1, &diag);
     assert_non_null(planned->execution);
     planned->simulation = (struct simulation){.ensemble = execution_ensemble(planned->execution),
-                                              .execution = planned->execution,
                                               .cost = &planned->scene.cost,
                                               .placement = &planned->scene.placement};
     expect_good(plan_init(&planned->plan, &planned->simulation, &diag), &diag);

@@ -188,15 +188,15 @@ static bool run(const struct engine_ops *engine, const struct schedule *schedule
     struct timeline timeline;
     timeline_init(&timeline, programs, schedule->ranks, 1);
     struct simulation simulation = {.cost = &cost, .placement = &placement};
-    simulation.execution = execution_create(programs, schedule->ranks, 1, diag);
-    simulation.ensemble = simulation.execution ? execution_ensemble(simulation.execution) : NULL;
+    struct execution *execution = execution_create(programs, schedule->ranks, 1, diag);
+    simulation.ensemble = execution ? execution_ensemble(execution) : NULL;
     struct report report;
     const struct report_input input = {.schedule = schedule,
-                                       .execution = simulation.execution,
+                                       .ensemble = simulation.ensemble,
                                        .cost = &cost,
                                        .placement = &placement,
                                        .timeline = &timeline};
-    bool good = simulation.execution && engine->run(&simulation, &timeline, diag) && report_init(&report, &input, diag);
+    bool good = execution && engine->run(&simulation, &timeline, diag) && report_init(&report, &input, diag);
     if (good) {
         struct step_list steps;
         steps_of(&steps, &input);
@@ -204,7 +204,7 @@ static bool run(const struct engine_ops *engine, const struct schedule *schedule
         free(steps.rows);
         report_fini(&report);
     }
-    execution_destroy(simulation.execution);
+    execution_destroy(execution);
     timeline_fini(&timeline);
     schedule_free_programs(schedule, programs);
     return good;

@@ -267,9 +267,7 @@ static inline void outcome_run(struct outcome *outcome, const struct engine_ops 
         if (ensemble.n_replicas > 1)
             outcome->timeline.replica_end = memory_zeroed(ensemble.n_replicas, sizeof *outcome->timeline.replica_end);
         simulation.ensemble = &ensemble;
-        simulation.execution = execution_of(&ensemble);
         outcome->good = engine->run(&simulation, &outcome->timeline, &diag);
-        execution_destroy(simulation.execution);
         ensemble_fini(&ensemble);
     }
     outcome->messages = joined_lines(&diag);

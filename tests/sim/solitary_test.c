@@ -45,7 +45,6 @@ static bool is_solitary(const char *topology, uint32_t ranks, const struct wish 
     struct execution *execution = execution_create(scene.programs, ranks, 1, &diag);
     assert_non_null(execution);
     const struct simulation simulation = {.ensemble = execution_ensemble(execution),
-                                          .execution = execution,
                                           .cost = &scene.cost,
                                           .placement = &scene.placement};
     struct plan plan;
