@@ -1,9 +1,8 @@
-/* workers.c - fork, a socket to each process, poll.
+/* workers.c - fork, a socket to each process (worker_process.h), poll.
  *
- * A task goes to a worker as its number; its result comes back as a header and so many bytes. A worker is given a few
- * tasks in advance, as many as it does in a moment, so that short ones do not wait for this process and long ones are
- * not kept from a worker that has nothing to do. Where tasks are of kinds some more wait to be chosen from. Results of
- * one worker come in the order of its tasks, so the first task that it holds is the one that it is at.
+ * A worker is given a few tasks in advance, as many as it does in a moment, so that short ones do not wait for this
+ * process and long ones are not kept from a worker that has nothing to do. Where tasks are of kinds some more wait to
+ * be chosen from. Results of one worker come in the order of its tasks.
  *
  * The parent only waits: for bytes from a worker, for the end of its socket, or for SIGINT, SIGTERM and SIGHUP (a
  * terminal that is closed), which it takes through a descriptor, so that no signal handler and no global state is
@@ -16,13 +15,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "cli/worker_process.h"
 #include "models/base/memory.h"
 
 #define MOMENT_SECONDS 0.02
@@ -36,15 +36,13 @@ struct task {
     unsigned deaths;
 };
 
-struct result_header {
-    uint64_t task, size;
-    double seconds;
-};
-
 struct worker {
     pid_t pid;
     int fd;
-    struct task held[HELD_MAX]; /* the first is the one it is at */
+    struct task held[HELD_MAX]; /* whose results have not come */
+    size_t n_told;              /* so many of the first of them it has been told */
+    volatile uint64_t *begun;   /* tasks, which it counts; in shared memory */
+    uint64_t n_come;            /* results */
     size_t n_held, kind;        /* of the last task that it was given */
     bool used;                  /* does not get another task */
     char *bytes;                /* of results that have not come whole */
@@ -65,64 +63,6 @@ struct workers {
     sigset_t signals_before;
 };
 
-static double now_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-/* ---- in the worker ---- */
-
-static bool read_all(int fd, void *bytes, size_t size)
-{
-    for (char *at = bytes; size > 0;) {
-        ssize_t length = read(fd, at, size);
-        if (length < 0 && errno == EINTR)
-            continue;
-        if (length <= 0)
-            return false;
-        at += length;
-        size -= (size_t)length;
-    }
-    return true;
-}
-
-static bool send_all(int fd, const void *bytes, size_t size)
-{
-    for (const char *at = bytes; size > 0;) {
-        ssize_t length = send(fd, at, size, MSG_NOSIGNAL);
-        if (length < 0 && errno == EINTR)
-            continue;
-        if (length < 0)
-            return false;
-        at += length;
-        size -= (size_t)length;
-    }
-    return true;
-}
-
-static bool do_task(const struct workers_settings *settings, size_t task, int fd)
-{
-    char *text = NULL;
-    size_t size = 0;
-    const struct result_header blank = {0};
-    FILE *stream = open_memstream(&text, &size);
-    if (!stream)
-        return false;
-    double begin = now_seconds();
-    fwrite(&blank, sizeof blank, 1, stream); /* room for the header, so that all of it goes out in one piece */
-    settings->work(settings->context, task, stream);
-    bool fine = fclose(stream) == 0;
-    if (fine) {
-        struct result_header header = {task, size - sizeof header, now_seconds() - begin};
-        memcpy(text, &header, sizeof header);
-        fine = send_all(fd, text, size);
-    }
-    free(text);
-    return fine;
-}
-
 /* Those that end a run. Under nohup a terminal that is closed does not; shells that start something behind them let it
  * ignore SIGINT too, but who sends one to this process means it. */
 static void ending_signals(sigset_t *ending)
@@ -135,19 +75,13 @@ static void ending_signals(sigset_t *ending)
         sigaddset(ending, SIGHUP);
 }
 
-static _Noreturn void be_worker(const struct workers *workers, int fd)
+static _Noreturn void be_worker(const struct workers *workers, int fd, volatile uint64_t *begun)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGINT, SIG_IGN); /* from a terminal, they reach the parent too, which ends its workers itself */
     signal(SIGHUP, SIG_IGN);
     sigprocmask(SIG_SETMASK, &workers->signals_before, NULL);
-    uint64_t task;
-    bool fine = true;
-    while (fine && read_all(fd, &task, sizeof task)) {
-        fine = do_task(&workers->settings, (size_t)task, fd);
-        if (workers->settings.once)
-            break;
-    }
+    bool fine = worker_process_run(&workers->settings, fd, begun);
     _exit(fine ? 0 : 1); /* not exit(): what the parent has buffered is the parent's to write */
 }
 
@@ -227,10 +161,13 @@ static bool start_worker(struct workers *workers)
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
+    uint64_t *begun = mmap(NULL, sizeof *begun, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     fflush(NULL); /* or the worker could write what is buffered once more */
-    pid_t pid = fork();
+    pid_t pid = begun == MAP_FAILED ? -1 : fork();
     if (pid < 0) {
         int why = errno;
+        if (begun != MAP_FAILED)
+            munmap(begun, sizeof *begun);
         close(ends[0]);
         close(ends[1]);
         errno = why;
@@ -240,10 +177,10 @@ static bool start_worker(struct workers *workers)
         close(ends[0]);
         for (size_t i = 0; i < workers->running; i++)
             close(workers->workers[i].fd);
-        be_worker(workers, ends[1]);
+        be_worker(workers, ends[1], begun);
     }
     close(ends[1]);
-    workers->workers[workers->running++] = (struct worker){.pid = pid, .fd = ends[0], .kind = SIZE_MAX};
+    workers->workers[workers->running++] = (struct worker){.pid = pid, .fd = ends[0], .kind = SIZE_MAX, .begun = begun};
     return true;
 }
 
@@ -286,12 +223,24 @@ static size_t choose(const struct workers *workers, const struct worker *worker)
 static void hand_over(struct workers *workers, struct worker *worker)
 {
     struct task task = queue_take(workers, choose(workers, worker));
-    uint64_t number = task.number;
     worker->held[worker->n_held++] = task;
     worker->kind = task.kind;
     worker->used = workers->settings.once;
     workers->held++;
-    send_all(worker->fd, &number, sizeof number); /* if that fails, its socket ends: end_worker() sees to the task */
+}
+
+/* Tells the workers what they hold that they have not been told. */
+static void tell(struct workers *workers)
+{
+    for (size_t i = 0; i < workers->running; i++) {
+        struct worker *worker = &workers->workers[i];
+        uint64_t tasks[HELD_MAX];
+        size_t count = 0;
+        while (worker->n_told < worker->n_held)
+            tasks[count++] = worker->held[worker->n_told++].number;
+        if (count > 0)
+            worker_process_tell(worker->fd, tasks, count);
+    }
 }
 
 /* With none running, a task that no process can be started for is given up: waiting would not help. */
@@ -314,9 +263,10 @@ static void hand_out(struct workers *workers)
             }
         }
         if (!worker)
-            return;
+            break;
         hand_over(workers, worker);
     }
+    tell(workers);
 }
 
 static int wait_for(pid_t pid)
@@ -327,26 +277,37 @@ static int wait_for(pid_t pid)
     return status;
 }
 
+/* The one of the tasks that a dead worker held that it was at. */
+static size_t at_death(const struct worker *worker)
+{
+    uint64_t ahead = *worker->begun > worker->n_come ? *worker->begun - worker->n_come - 1 : 0;
+    return ahead < worker->n_held ? (size_t)ahead : 0;
+}
+
+static void forget_worker(const struct worker *worker)
+{
+    close(worker->fd);
+    munmap((void *)worker->begun, sizeof *worker->begun);
+    free(worker->bytes);
+}
+
 /* The socket has ended, and with it the worker: what it held goes to others. */
 static void end_worker(struct workers *workers, size_t index)
 {
     struct worker worker = workers->workers[index];
-    close(worker.fd);
+    size_t at = at_death(&worker);
     int status = wait_for(worker.pid);
-    free(worker.bytes);
+    forget_worker(&worker);
     workers->workers[index] = workers->workers[--workers->running];
     workers->held -= worker.n_held;
-    for (size_t i = worker.n_held; i-- > 1;)
-        queue_push(workers, worker.held[i], true);
-    if (worker.n_held == 0)
+    bool given_up = worker.n_held > 0 && ++worker.held[at].deaths >= DEATHS_MAX;
+    for (size_t i = worker.n_held; i-- > 0;)
+        if (i != at || !given_up)
+            queue_push(workers, worker.held[i], true);
+    if (!given_up)
         return;
-    struct task task = worker.held[0];
-    if (++task.deaths < DEATHS_MAX) {
-        queue_push(workers, task, true);
-        return;
-    }
     struct worker_result result = {.wait_status = status ? status : 1 << 8 /* as of _exit(1) */};
-    workers->settings.take(workers->settings.taker, task.number, &result);
+    workers->settings.take(workers->settings.taker, worker.held[at].number, &result);
 }
 
 /* ---- results ---- */
@@ -360,6 +321,8 @@ static void take_result(struct workers *workers, struct worker *worker, const st
     double weight = workers->task_seconds < 0 ? 1 : 0.2;
     workers->task_seconds += weight * (header->seconds - workers->task_seconds);
     memmove(worker->held, worker->held + 1, --worker->n_held * sizeof *worker->held);
+    worker->n_told--;
+    worker->n_come++;
     workers->held--;
     workers->settings.take(workers->settings.taker, (size_t)header->task, &result);
 }
@@ -440,9 +403,8 @@ void workers_destroy(struct workers *workers)
     for (size_t i = 0; i < workers->running; i++)
         kill(workers->workers[i].pid, SIGKILL);
     for (size_t i = 0; i < workers->running; i++) {
-        close(workers->workers[i].fd);
         wait_for(workers->workers[i].pid);
-        free(workers->workers[i].bytes);
+        forget_worker(&workers->workers[i]);
     }
     if (workers->signal_fd >= 0)
         close(workers->signal_fd);
