@@ -34,6 +34,7 @@ struct kept_outlook {
 };
 
 struct plan_memo {
+    struct communicators communicators; /* zero: not found yet */
     struct kept_locals locals[LOCALS_MAX];
     struct kept_order orders[ORDERS_MAX];
     size_t next_locals, next_order; /* to give way */
@@ -44,6 +45,13 @@ struct plan_memo {
 struct plan_memo *plan_memo_create(void)
 {
     return memory_zeroed(1, sizeof(struct plan_memo));
+}
+
+const struct communicators *plan_memo_communicators(struct plan_memo *memo, const struct ensemble *whole)
+{
+    if (!memo->communicators.members)
+        communicators_init(&memo->communicators, whole);
+    return &memo->communicators;
 }
 
 /* ---- local times ---- */
@@ -177,6 +185,7 @@ void plan_memo_destroy(struct plan_memo *memo)
     struct kept_outlook *kept, *next;
     if (!memo)
         return;
+    communicators_fini(&memo->communicators);
     for (size_t i = 0; i < LOCALS_MAX; i++)
         local_times_release(memo->locals[i].times);
     for (size_t i = 0; i < ORDERS_MAX; i++)

@@ -1,9 +1,9 @@
 /* plan_memo.h - what simulations of one schedule have in common, kept from one to the next.
  *
- * Points of a sweep that differ in the cluster alone plan and run the same programs. Three things need not be made
- * anew, each found by all that it follows from, beside the schedule: local times by the costs of what is local,
- * outlooks by their surroundings, an order of steps by the instances of an ensemble and who their peers are. What
- * differs from point to point, the links, is none of these.
+ * Points of a sweep that differ in the cluster alone plan and run the same programs. Some things need not be made anew,
+ * each found by all that it follows from, beside the schedule: communicators; local times by the costs of what is
+ * local; outlooks by their surroundings; an order of steps by the instances of an ensemble and who their peers are.
+ * What differs from point to point, the links, is none of these.
  */
 #ifndef CPSIM_SIM_PLAN_MEMO_H
 #define CPSIM_SIM_PLAN_MEMO_H
@@ -17,6 +17,9 @@ struct plan_memo;
  */
 struct plan_memo *plan_memo_create(void);
 void plan_memo_destroy(struct plan_memo *memo); /* NULL: nothing */
+
+/* Those of `whole`, of all ranks. */
+const struct communicators *plan_memo_communicators(struct plan_memo *memo, const struct ensemble *whole);
 
 /* Local times by `cost`; the caller releases them. */
 struct local_times *plan_memo_locals(struct plan_memo *memo, const struct ensemble *ensemble, const struct cost *cost);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "models/base/memory.h"
+#include "sim/plan_memo.h"
 
 /* Of a set of members, beside one for each level: how many there are, and how far they are. */
 #define NUMBERS_OF_COLLECTIVE 2
@@ -76,7 +77,12 @@ void neighbourhood_init(struct neighbourhood *neighbourhood, const struct simula
     *neighbourhood = (struct neighbourhood){.simulation = simulation,
                                             .seating = {.topology = simulation->cost->topology, .whole = whole},
                                             .group = UINT32_MAX};
-    communicators_init(&neighbourhood->communicators, whole);
+    if (simulation->memo) {
+        neighbourhood->communicators = plan_memo_communicators(simulation->memo, whole);
+    } else {
+        communicators_init(&neighbourhood->own, whole);
+        neighbourhood->communicators = &neighbourhood->own;
+    }
     member_sets_init(&neighbourhood->sets, &neighbourhood->seating);
     neighbourhood->spans = memory_zeroed((size_t)STREAM_COUNT * whole->ranks, sizeof *neighbourhood->spans);
     find_gpus(neighbourhood);
@@ -85,7 +91,7 @@ void neighbourhood_init(struct neighbourhood *neighbourhood, const struct simula
 void neighbourhood_fini(struct neighbourhood *neighbourhood)
 {
     member_sets_fini(&neighbourhood->sets);
-    communicators_fini(&neighbourhood->communicators);
+    communicators_fini(&neighbourhood->own);
     free(neighbourhood->spans);
     free(neighbourhood->seating.gpus);
     for (uint32_t k = 0; k < LEVELS_MAX; k++) {
@@ -127,7 +133,7 @@ static uint32_t span_of(const struct neighbourhood *n, struct members members)
 static void put_streams(struct neighbourhood *n, uint32_t rank, struct surroundings *surroundings)
 {
     for (uint32_t s = 0; s < STREAM_COUNT; s++) {
-        struct members members = communicator_of_stream(&n->communicators, rank, (enum stream)s);
+        struct members members = communicator_of_stream(n->communicators, rank, (enum stream)s);
         uint32_t *span = &n->spans[(size_t)s * n->seating.whole->ranks + members.numbers[0]];
         if (*span == UINT32_MAX)
             *span = span_of(n, members);

@@ -24,7 +24,8 @@ struct surroundings {
 /* What is asked for many instances of a simulation. */
 struct neighbourhood {
     const struct simulation *simulation;
-    struct communicators communicators;
+    const struct communicators *communicators; /* a memo's, or its own */
+    struct communicators own;
     struct seating seating;
     struct member_sets sets;
     /* Where a level has a fan_bandwidth: [level][place]: how many GPUs of its instance of the level are in use. */

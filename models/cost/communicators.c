@@ -72,9 +72,8 @@ static bool leaves_group(const struct ensemble *ensemble, enum stream stream)
     return false;
 }
 
-static void join_members(struct communicators *communicators, enum stream stream)
+static void join_members(struct communicators *communicators, const struct ensemble *ensemble, enum stream stream)
 {
-    const struct ensemble *ensemble = communicators->ensemble;
     uint32_t n = leaves_group(ensemble, stream) ? ensemble->n_instances : ensemble->ranks;
     uint32_t *parent = memory_zeroed(n, sizeof *parent);
     for (uint32_t i = 0; i < n; i++)
@@ -94,10 +93,10 @@ static void join_members(struct communicators *communicators, enum stream stream
 void communicators_init(struct communicators *communicators, const struct ensemble *ensemble)
 {
     *communicators = (struct communicators){
-        .ensemble = ensemble,
+        .ranks = ensemble->ranks,
         .members = memory_zeroed((size_t)STREAM_COUNT * ensemble->ranks, sizeof *communicators->members)};
     for (int s = 0; s < STREAM_COUNT; s++)
-        join_members(communicators, (enum stream)s);
+        join_members(communicators, ensemble, (enum stream)s);
 }
 
 void communicators_fini(struct communicators *communicators)
@@ -110,7 +109,7 @@ void communicators_fini(struct communicators *communicators)
 
 struct members communicator_of_stream(const struct communicators *communicators, uint32_t rank, enum stream stream)
 {
-    return communicators->members[(size_t)stream * communicators->ensemble->ranks + rank];
+    return communicators->members[(size_t)stream * communicators->ranks + rank];
 }
 
 struct members communicator_of_collective(const struct program *program, const struct collective *collective)

@@ -20,12 +20,12 @@ struct members {
 };
 
 struct communicators {
-    const struct ensemble *ensemble;
+    uint32_t ranks;                  /* of a group */
     uint32_t *numbers[STREAM_COUNT]; /* of the communicators of each stream, one after the other */
     struct members *members;         /* [stream * ranks + CP rank] */
 };
 
-/* `ensemble`: of all ranks; it outlives the communicators. */
+/* `ensemble`: of all ranks. */
 void communicators_init(struct communicators *communicators, const struct ensemble *ensemble);
 void communicators_fini(struct communicators *communicators);
 

@@ -1,4 +1,4 @@
-/* tile_schedule.c - list scheduling of tiles: closed forms where there are, else a heap of the slots' loads.
+/* tile_schedule.c - list scheduling of tiles: closed forms where there are, else slot by slot.
  *
  * Adding a tile, or making one longer, makes no sorted load smaller: after one more tile on the least loaded slot a
  * state that was nowhere below another is still nowhere below it. So the time grows with heads and with lengths.
@@ -11,6 +11,10 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "models/base/memory.h"
 
 #define SLOTS_MAX 1024    /* of which the loads are followed one by one */
 #define TILES_A_SLOT 32.0 /* at the end of the list */
@@ -41,19 +45,49 @@ static double tile_work(const struct tile_schedule *schedule, double i)
     return rows_computed(schedule) * row_length(schedule, (first + fmax(first, last)) / 2.0);
 }
 
-/* Puts `load` in place of the least one, at the root of the heap. */
-static void replace_least(double *heap, size_t count, double load)
+/* The slots' loads as a knockout tournament: each node keeps the larger of two, the least of all comes out on top. What
+ * takes its place meets only the nodes above its slot, and loses to few of them: it is nearly as large as the largest.
+ */
+struct tournament {
+    double least;
+    uint32_t place; /* the slot whose load that is */
+    uint32_t n;     /* a power of 2; slots beyond those that there are never win */
+    struct {
+        double load;
+        uint32_t place;
+    } larger[SLOTS_MAX]; /* [node]: of the slots below it, but for the winner's; node i is above 2 i and 2 i + 1 */
+};
+
+/* All loads are equal: the leftmost wins, and the leftmost of the right half stays. */
+static void tournament_init(struct tournament *tournament, uint32_t slots, double load)
 {
-    size_t at = 0;
-    for (size_t child = 1; child < count; child = 2 * at + 1) {
-        if (child + 1 < count && heap[child + 1] < heap[child])
-            child++;
-        if (heap[child] >= load)
-            break;
-        heap[at] = heap[child];
-        at = child;
+    *tournament = (struct tournament){.least = load, .n = 1};
+    while (tournament->n < slots)
+        tournament->n *= 2;
+    for (uint32_t width = tournament->n; width > 1; width /= 2) {
+        for (uint32_t first = 0; first < tournament->n; first += width) {
+            uint32_t node = (tournament->n + first) / width, right = first + width / 2;
+            tournament->larger[node].load = right < slots ? load : (double)INFINITY;
+            tournament->larger[node].place = right;
+        }
     }
-    heap[at] = load;
+}
+
+static void replace_least(struct tournament *tournament, double load)
+{
+    uint32_t place = tournament->place;
+    for (uint32_t node = (tournament->n + place) / 2; node >= 1; node /= 2) {
+        double other = tournament->larger[node].load;
+        if (other >= load)
+            continue;
+        uint32_t other_place = tournament->larger[node].place;
+        tournament->larger[node].load = load;
+        tournament->larger[node].place = place;
+        load = other;
+        place = other_place;
+    }
+    tournament->least = load;
+    tournament->place = place;
 }
 
 static double head_work(const struct tile_schedule *schedule)
@@ -69,17 +103,21 @@ static double head_work(const struct tile_schedule *schedule)
 /* The time of the last slot to end when the last heads follow `before` work on each. */
 static double list_time(const struct tile_schedule *schedule, double heads, double before)
 {
-    double loads[SLOTS_MAX], end = before, tiles = tiles_a_head(schedule);
-    size_t slots = (size_t)schedule->slots;
-    for (size_t i = 0; i < slots; i++)
-        loads[i] = before;
+    struct tournament loads;
+    double end = before;
+    uint32_t tiles = (uint32_t)tiles_a_head(schedule);
+    double *works = memory_zeroed(tiles, sizeof *works);
+    for (uint32_t i = 0; i < tiles; i++)
+        works[i] = tile_work(schedule, schedule->descending ? tiles - 1.0 - i : i);
+    tournament_init(&loads, (uint32_t)schedule->slots, before);
     for (double head = 0.0; head < heads; head += 1.0) {
-        for (double i = 0.0; i < tiles; i += 1.0) {
-            double load = loads[0] + tile_work(schedule, schedule->descending ? tiles - 1.0 - i : i);
-            end = fmax(end, load);
-            replace_least(loads, slots, load);
+        for (uint32_t i = 0; i < tiles; i++) {
+            double load = loads.least + works[i];
+            end = load > end ? load : end;
+            replace_least(&loads, load);
         }
     }
+    free(works);
     return end;
 }
 
