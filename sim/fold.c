@@ -8,9 +8,11 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "models/base/memory.h"
 #include "sim/crossings.h"
+#include "sim/plan_memo.h"
 
 /* An instance for each class of ranks, with room for its peers. */
 static void add_instances(struct folding *folding, const struct ensemble *all, const struct partition *partition)
@@ -182,22 +184,32 @@ static void add_links(struct folding *folding, const struct link_class *classes,
         qsort(folding->links, folding->n_links, sizeof *folding->links, compare_folded_links);
 }
 
+/* A memo's, or `own`. */
+static const struct partition *find_partition(struct plan_memo *memo, const struct crossing_graph *graph,
+                                              struct partition *own)
+{
+    if (memo)
+        return plan_memo_partition(memo, graph);
+    partition_init(own, graph);
+    return own;
+}
+
 void fold_init(struct folding *folding, const struct ensemble *ensemble, const struct plan *plan)
 {
     struct crossings crossings;
-    struct partition partition;
+    struct partition own = {0};
     crossings_init(&crossings, ensemble, plan);
-    partition_init(&partition, &crossings.graph);
-    struct link_class *classes = link_classes(&crossings, &partition);
+    const struct partition *partition = find_partition(plan->simulation->memo, &crossings.graph, &own);
+    struct link_class *classes = link_classes(&crossings, partition);
     *folding = (struct folding){.whole = ensemble};
-    add_instances(folding, ensemble, &partition);
-    fold_replicas(folding, &crossings, &partition);
-    add_peers(folding, ensemble, &partition);
-    add_hops(folding, &crossings, &partition, classes);
-    add_links(folding, classes, partition.n_link_classes);
-    folding->class_of = partition.node_class;
-    partition.node_class = NULL;
-    partition_fini(&partition);
+    add_instances(folding, ensemble, partition);
+    fold_replicas(folding, &crossings, partition);
+    add_peers(folding, ensemble, partition);
+    add_hops(folding, &crossings, partition, classes);
+    add_links(folding, classes, partition->n_link_classes);
+    folding->class_of = memory_zeroed(ensemble->n_instances, sizeof *folding->class_of);
+    memcpy(folding->class_of, partition->node_class, ensemble->n_instances * sizeof *folding->class_of);
+    partition_fini(&own);
     crossings_fini(&crossings);
     free(classes);
 }

@@ -1,19 +1,10 @@
-/* member_sets.c - patterns by their content, sets by a pattern and the indices of its ranks' group that it depends on.
- */
+/* member_sets.c - sets by a pattern and the indices of its ranks' group that it depends on. */
 #include "sim/member_sets.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include <xxhash.h>
-
 #include "models/base/memory.h"
-
-struct member_pattern {
-    uint32_t *numbers; /* ascending */
-    uint32_t count;
-    bool round_cp, round_tp, round_dp; /* goes all round that dimension */
-};
 
 /* Of a level, its instances that have members. */
 struct member_blocks {
@@ -43,108 +34,23 @@ static int compare_numbers(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* ---- patterns ---- */
-
-/* Whether each number has one further by `step`, in cp, tp or dp, among the others. */
-static bool goes_round(const struct member_pattern *pattern, const struct layout *layout, struct peer_place step)
+void member_sets_init(struct member_sets *sets, const struct seating *seating, const struct member_patterns *patterns)
 {
-    for (uint32_t i = 0; i < pattern->count; i++) {
-        struct peer_place place = peer_place_of(layout, pattern->numbers[i]);
-        uint32_t number = peer_number(layout, (struct peer_place){(place.rank + step.rank) % layout->cp,
-                                                                  (place.tp_ahead + step.tp_ahead) % layout->tp,
-                                                                  (place.dp_ahead + step.dp_ahead) % layout->dp});
-        if (!bsearch(&number, pattern->numbers, pattern->count, sizeof number, compare_numbers))
-            return false;
-    }
-    return true;
-}
-
-static uint32_t number_by_content(struct numbering *contents, const uint32_t *numbers, uint32_t count)
-{
-    XXH128_hash_t hash = XXH3_128bits(numbers, count * sizeof *numbers);
-    uint64_t key[] = {hash.low64, hash.high64};
-    return numbering_of(contents, key);
-}
-
-/* The pattern of members, which are in any order. */
-static uint32_t pattern_of(struct member_sets *sets, struct members members)
-{
-    const struct layout *layout = &sets->seating->whole->layout;
-    struct member_pattern pattern = {.numbers = memory_zeroed(members.count, sizeof *pattern.numbers),
-                                     .count = members.count};
-    memcpy(pattern.numbers, members.numbers, members.count * sizeof *pattern.numbers);
-    qsort(pattern.numbers, pattern.count, sizeof *pattern.numbers, compare_numbers);
-    uint32_t index = number_by_content(&sets->contents, pattern.numbers, pattern.count);
-    if (index < sets->n_patterns) {
-        free(pattern.numbers);
-        return index;
-    }
-    pattern.round_cp = goes_round(&pattern, layout, (struct peer_place){1, 0, 0});
-    pattern.round_tp = goes_round(&pattern, layout, (struct peer_place){0, 1, 0});
-    pattern.round_dp = goes_round(&pattern, layout, (struct peer_place){0, 0, 1});
-    memory_grow(sets->patterns, sets->n_patterns, sets->pattern_capacity);
-    sets->patterns[sets->n_patterns++] = pattern;
-    return index;
-}
-
-/* Lists of members are met again and again as they are written: each is sorted once. */
-static struct shape_patterns patterns_of(struct member_sets *sets, const struct program *program)
-{
-    uint32_t n = program->n_collectives, *known = memory_zeroed(n, sizeof *known);
-    struct shape_patterns shape = {memory_zeroed(n, sizeof *shape.of_collective),
-                                   memory_zeroed(n, sizeof *shape.patterns), 0};
-    struct numbering written;
-    numbering_init(&written, 2);
-    for (uint32_t c = 0; c < n; c++) {
-        struct members members = communicator_of_collective(program, &program->collectives[c]);
-        uint32_t before = written.count, list = number_by_content(&written, members.numbers, members.count);
-        if (list == before) {
-            uint32_t pattern = pattern_of(sets, members), at = 0;
-            while (at < shape.count && shape.patterns[at] != pattern)
-                at++;
-            shape.patterns[at] = pattern;
-            shape.count += at == shape.count;
-            known[list] = at;
-        }
-        shape.of_collective[c] = known[list];
-    }
-    numbering_fini(&written);
-    free(known);
-    return shape;
-}
-
-void member_sets_init(struct member_sets *sets, const struct seating *seating)
-{
-    const struct ensemble *whole = seating->whole;
-    *sets = (struct member_sets){.seating = seating, .shapes = memory_zeroed(whole->n_shapes, sizeof *sets->shapes)};
-    numbering_init(&sets->contents, 2);
+    *sets = (struct member_sets){.seating = seating, .patterns = patterns};
     numbering_init(&sets->keys, 4);
-    for (uint32_t s = 0; s < whole->n_shapes; s++)
-        sets->shapes[s] = patterns_of(sets, whole->shapes[s].program);
 }
 
 void member_sets_fini(struct member_sets *sets)
 {
-    for (uint32_t s = 0; s < sets->seating->whole->n_shapes; s++) {
-        free(sets->shapes[s].of_collective);
-        free(sets->shapes[s].patterns);
-    }
-    for (uint32_t p = 0; p < sets->n_patterns; p++)
-        free(sets->patterns[p].numbers);
     for (uint32_t s = 0; s < sets->n_sets; s++) {
         for (uint32_t k = 0; k < LEVELS_MAX; k++) {
             free(sets->sets[s].levels[k].blocks);
             free(sets->sets[s].levels[k].joined);
         }
     }
-    free(sets->shapes);
-    free(sets->patterns);
     free(sets->sets);
-    numbering_fini(&sets->contents);
     numbering_fini(&sets->keys);
 }
-
-/* ---- sets ---- */
 
 /* Counts the members of each instance of a level; `blocks` has one for each member, and is sorted. */
 static struct member_blocks count_blocks(uint32_t *blocks, uint32_t count)
@@ -189,7 +95,7 @@ static struct member_set look_at(const struct seating *seating, const struct mem
 static const struct member_set *find_set(struct member_sets *sets, uint32_t index, const struct instance *self)
 {
     const struct layout *layout = &sets->seating->whole->layout;
-    const struct member_pattern *pattern = &sets->patterns[index];
+    const struct member_pattern *pattern = &sets->patterns->items[index];
     uint64_t key[] = {index, pattern->round_cp ? 0 : self->turn, pattern->round_tp ? 0 : self->group % layout->tp,
                       pattern->round_dp ? 0 : self->group / layout->tp};
     uint32_t number = numbering_of(&sets->keys, key);
@@ -225,7 +131,7 @@ struct communicator_size member_sets_look(struct member_sets *sets, uint32_t pat
     const struct member_set *set = find_set(sets, pattern, self);
     uint32_t place = self->group * seating->whole->ranks + self->rank;
     if (!seating->within[0])
-        look_from(sets, &sets->patterns[pattern], self, place, joined);
+        look_from(sets, &sets->patterns->items[pattern], self, place, joined);
     for (uint32_t k = 0; k < LEVELS_MAX && seating->within[k]; k++)
         joined[k] = joined_at(&set->levels[k], seating->within[k][place]);
     return (struct communicator_size){set->count, set->span};

@@ -1,17 +1,14 @@
-/* member_sets.h - the ranks that collectives are among, and how they lie in the cluster.
+/* member_sets.h - how the ranks that collectives are among lie in the cluster.
  *
- * A program names the members of a collective by numbers (peers.h). Many collectives of many programs have the same
- * ones, a *pattern*; and a pattern that goes all round a dimension (tp, say) means the same ranks to all that differ in
- * that dimension alone. So there are few different *sets* of ranks, and each is looked at once, whoever asks: work and
+ * There are few different *sets* of ranks (member_patterns.h), and each is looked at once, whoever asks: work and
  * memory go with the ranks, not with their pairs.
  */
 #ifndef CPSIM_SIM_MEMBER_SETS_H
 #define CPSIM_SIM_MEMBER_SETS_H
 
-#include "models/base/numbering.h"
 #include "models/cost/channels.h"
-#include "models/cost/communicators.h"
 #include "models/input/topology.h"
+#include "sim/member_patterns.h"
 
 /* Who sits where: places are instances of the ensemble of all ranks. */
 struct seating {
@@ -26,29 +23,19 @@ struct seating {
 /* The level between two places. */
 uint32_t seating_level(const struct seating *seating, uint32_t a, uint32_t b);
 
-/* Patterns of a shape's collectives. */
-struct shape_patterns {
-    uint32_t *of_collective; /* [collective]: index in patterns */
-    uint32_t *patterns;      /* different ones */
-    uint32_t count;
-};
-
-struct member_pattern;
 struct member_set;
 
 struct member_sets {
     const struct seating *seating;
-    struct shape_patterns *shapes; /* [shape] */
-    struct member_pattern *patterns;
+    const struct member_patterns *patterns;
     struct member_set *sets;
-    uint32_t n_patterns, n_sets;
-    size_t pattern_capacity, set_capacity;
-    struct numbering contents; /* patterns by their numbers */
-    struct numbering keys;     /* sets by pattern and where that is */
+    uint32_t n_sets;
+    size_t set_capacity;
+    struct numbering keys; /* by pattern and where that is */
 };
 
-/* Of all collectives of the ensemble. The seating outlives the sets; it may be filled in later. */
-void member_sets_init(struct member_sets *sets, const struct seating *seating);
+/* None yet. The seating and the patterns outlive the sets; the seating may be filled in later. */
+void member_sets_init(struct member_sets *sets, const struct seating *seating, const struct member_patterns *patterns);
 void member_sets_fini(struct member_sets *sets);
 
 /* How many of the members that a pattern means to a rank are in its own instance of each level, itself among them:

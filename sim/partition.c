@@ -383,6 +383,29 @@ static uint32_t *renumber(const struct refinement *r, uint32_t first, uint32_t e
     return classes;
 }
 
+static bool ways_equal(const struct way *a, const struct way *b)
+{
+    return a->from == b->from && a->to == b->to && a->from_place == b->from_place && a->to_place == b->to_place &&
+           a->label == b->label && a->first_hop == b->first_hop && a->n_hops == b->n_hops;
+}
+
+static bool numbers_equal(const uint32_t *a, const uint32_t *b, size_t count)
+{
+    return count == 0 || memcmp(a, b, count * sizeof *a) == 0;
+}
+
+bool crossing_graphs_equal(const struct crossing_graph *a, const struct crossing_graph *b)
+{
+    if (a->n_nodes != b->n_nodes || a->n_ways != b->n_ways || a->n_links != b->n_links)
+        return false;
+    for (uint32_t w = 0; w < a->n_ways; w++)
+        if (!ways_equal(&a->ways[w], &b->ways[w]))
+            return false;
+    return numbers_equal(a->node_labels, b->node_labels, a->n_nodes) &&
+           numbers_equal(a->link_labels, b->link_labels, a->n_links) &&
+           numbers_equal(a->hops, b->hops, crossing_graph_hops(a));
+}
+
 void partition_init(struct partition *partition, const struct crossing_graph *graph)
 {
     struct refinement r;

@@ -13,6 +13,7 @@
 #ifndef CPSIM_SIM_PARTITION_H
 #define CPSIM_SIM_PARTITION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,9 +28,18 @@ struct way {
 struct crossing_graph {
     uint32_t n_nodes, n_ways, n_links;
     const uint32_t *node_labels, *link_labels;
-    const struct way *ways;
-    const uint32_t *hops; /* links */
+    const struct way *ways; /* their hops one after the other */
+    const uint32_t *hops;   /* links */
 };
+
+/* Of all ways. */
+static inline size_t crossing_graph_hops(const struct crossing_graph *graph)
+{
+    const struct way *last = graph->n_ways ? &graph->ways[graph->n_ways - 1] : NULL;
+    return last ? last->first_hop + last->n_hops : 0;
+}
+
+bool crossing_graphs_equal(const struct crossing_graph *a, const struct crossing_graph *b);
 
 struct partition {
     uint32_t *node_class, *way_class, *link_class;

@@ -33,10 +33,19 @@ struct kept_outlook {
     UT_hash_handle hh;
 };
 
+struct kept_partition {
+    struct crossing_graph graph; /* no nodes: none */
+    uint32_t *node_labels, *link_labels, *hops;
+    struct way *ways;
+    struct partition partition;
+};
+
 struct plan_memo {
     struct communicators communicators; /* zero: not found yet */
+    struct member_patterns patterns;    /* too */
     struct kept_locals locals[LOCALS_MAX];
     struct kept_order orders[ORDERS_MAX];
+    struct kept_partition partition;
     size_t next_locals, next_order; /* to give way */
     struct kept_outlook *outlooks;
     size_t outlook_operations;
@@ -52,6 +61,13 @@ const struct communicators *plan_memo_communicators(struct plan_memo *memo, cons
     if (!memo->communicators.members)
         communicators_init(&memo->communicators, whole);
     return &memo->communicators;
+}
+
+const struct member_patterns *plan_memo_patterns(struct plan_memo *memo, const struct ensemble *whole)
+{
+    if (!memo->patterns.shapes)
+        member_patterns_init(&memo->patterns, whole);
+    return &memo->patterns;
 }
 
 /* ---- local times ---- */
@@ -102,6 +118,44 @@ void plan_memo_keep_outlook(struct plan_memo *memo, const struct surroundings *s
     HASH_ADD_KEYPTR(hh, memo->outlooks, kept->surroundings, size, kept);
 }
 
+/* ---- partitions ---- */
+
+static void *copy_of(const void *items, size_t count, size_t size)
+{
+    void *copy = memory_zeroed(count, size);
+    memcpy(copy, items, count * size);
+    return copy;
+}
+
+static void forget_partition(struct kept_partition *kept)
+{
+    free(kept->node_labels);
+    free(kept->link_labels);
+    free(kept->hops);
+    free(kept->ways);
+    partition_fini(&kept->partition);
+    *kept = (struct kept_partition){0};
+}
+
+const struct partition *plan_memo_partition(struct plan_memo *memo, const struct crossing_graph *graph)
+{
+    struct kept_partition *kept = &memo->partition;
+    if (kept->graph.n_nodes > 0 && crossing_graphs_equal(&kept->graph, graph))
+        return &kept->partition;
+    forget_partition(kept);
+    kept->node_labels = copy_of(graph->node_labels, graph->n_nodes, sizeof *graph->node_labels);
+    kept->link_labels = copy_of(graph->link_labels, graph->n_links, sizeof *graph->link_labels);
+    kept->ways = copy_of(graph->ways, graph->n_ways, sizeof *graph->ways);
+    kept->hops = copy_of(graph->hops, crossing_graph_hops(graph), sizeof *graph->hops);
+    kept->graph = *graph;
+    kept->graph.node_labels = kept->node_labels;
+    kept->graph.link_labels = kept->link_labels;
+    kept->graph.ways = kept->ways;
+    kept->graph.hops = kept->hops;
+    partition_init(&kept->partition, graph);
+    return &kept->partition;
+}
+
 /* ---- orders ---- */
 
 static size_t count_peers(const struct ensemble *ensemble)
@@ -126,13 +180,6 @@ static void forget_order(struct kept_order *kept)
     run_order_fini(&kept->order);
     order_times_fini(&kept->times);
     *kept = (struct kept_order){0};
-}
-
-static void *copy_of(const void *items, size_t count, size_t size)
-{
-    void *copy = memory_zeroed(count, size);
-    memcpy(copy, items, count * size);
-    return copy;
 }
 
 static bool find_order(struct run_order *order, const struct ensemble *ensemble)
@@ -186,10 +233,12 @@ void plan_memo_destroy(struct plan_memo *memo)
     if (!memo)
         return;
     communicators_fini(&memo->communicators);
+    member_patterns_fini(&memo->patterns);
     for (size_t i = 0; i < LOCALS_MAX; i++)
         local_times_release(memo->locals[i].times);
     for (size_t i = 0; i < ORDERS_MAX; i++)
         forget_order(&memo->orders[i]);
+    forget_partition(&memo->partition);
     HASH_ITER(hh, memo->outlooks, kept, next)
     {
         HASH_DEL(memo->outlooks, kept);

@@ -57,7 +57,7 @@ static void find_gpus(struct neighbourhood *n)
     for (uint32_t i = 0; i < count; i++)
         n->seating.gpus[i] =
             placement_gpu(n->simulation->placement, whole->instances[i].group, whole->instances[i].rank);
-    bool asks = n->sets.n_patterns > 0;
+    bool asks = n->patterns->count > 0;
     for (uint32_t k = 0; k < topology->n_levels; k++)
         asks |= topology->levels[k].fan_bytes_per_s > 0;
     if (topology->graph || !asks)
@@ -79,11 +79,14 @@ void neighbourhood_init(struct neighbourhood *neighbourhood, const struct simula
                                             .group = UINT32_MAX};
     if (simulation->memo) {
         neighbourhood->communicators = plan_memo_communicators(simulation->memo, whole);
+        neighbourhood->patterns = plan_memo_patterns(simulation->memo, whole);
     } else {
-        communicators_init(&neighbourhood->own, whole);
-        neighbourhood->communicators = &neighbourhood->own;
+        communicators_init(&neighbourhood->own_communicators, whole);
+        member_patterns_init(&neighbourhood->own_patterns, whole);
+        neighbourhood->communicators = &neighbourhood->own_communicators;
+        neighbourhood->patterns = &neighbourhood->own_patterns;
     }
-    member_sets_init(&neighbourhood->sets, &neighbourhood->seating);
+    member_sets_init(&neighbourhood->sets, &neighbourhood->seating, neighbourhood->patterns);
     neighbourhood->spans = memory_zeroed((size_t)STREAM_COUNT * whole->ranks, sizeof *neighbourhood->spans);
     find_gpus(neighbourhood);
 }
@@ -91,7 +94,8 @@ void neighbourhood_init(struct neighbourhood *neighbourhood, const struct simula
 void neighbourhood_fini(struct neighbourhood *neighbourhood)
 {
     member_sets_fini(&neighbourhood->sets);
-    communicators_fini(&neighbourhood->own);
+    communicators_fini(&neighbourhood->own_communicators);
+    member_patterns_fini(&neighbourhood->own_patterns);
     free(neighbourhood->spans);
     free(neighbourhood->seating.gpus);
     for (uint32_t k = 0; k < LEVELS_MAX; k++) {
@@ -162,7 +166,7 @@ void surroundings_of(struct neighbourhood *n, uint32_t instance, struct surround
     const struct ensemble *ensemble = n->simulation->ensemble;
     const struct instance *self = &ensemble->instances[instance];
     const struct shape *shape = &ensemble->shapes[self->shape];
-    const struct shape_patterns *patterns = &n->sets.shapes[self->shape];
+    const struct shape_patterns *patterns = &n->patterns->shapes[self->shape];
     uint32_t ranks = ensemble->ranks, place = self->group * ranks + self->rank;
     if (n->group != self->group)
         memset(n->spans, 0xff, (size_t)STREAM_COUNT * ranks * sizeof *n->spans);

@@ -25,7 +25,9 @@ struct surroundings {
 struct neighbourhood {
     const struct simulation *simulation;
     const struct communicators *communicators; /* a memo's, or its own */
-    struct communicators own;
+    const struct member_patterns *patterns;
+    struct communicators own_communicators;
+    struct member_patterns own_patterns;
     struct seating seating;
     struct member_sets sets;
     /* Where a level has a fan_bandwidth: [level][place]: how many GPUs of its instance of the level are in use. */

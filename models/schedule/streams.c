@@ -152,14 +152,21 @@ enum stream streams_held_up_by(const struct stream_order *order, const struct st
 uint32_t streams_start(const struct stream_order *order, struct stream_progress *progress, enum stream stream,
                        enum phase phase, const uint32_t **ops)
 {
-    if (progress->streams[stream].pending) /* asked for all streams whenever one gets free: most are busy */
+    /* Asked for all streams whenever one gets free: most are busy, or wait for another one still. */
+    if (progress->streams[stream].pending ||
+        progress->streams[stream].until > progress->streams[progress->streams[stream].held_by].done)
         return 0;
     uint32_t count = streams_head(order, progress, stream, ops);
     if (count == 0 || **ops >= order->program->phase_end[phase])
         return 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (streams_held_up_by(order, progress, (*ops)[i]) != STREAM_COUNT)
-            return 0;
+    for (uint32_t i = 0; i < count; i++) {
+        enum stream held_by = streams_held_up_by(order, progress, (*ops)[i]);
+        if (held_by == STREAM_COUNT)
+            continue;
+        progress->streams[stream].held_by = held_by;
+        progress->streams[stream].until = stream_order_waits(order, (*ops)[i], held_by);
+        return 0;
+    }
     progress->streams[stream].running = progress->streams[stream].pending = count;
     return count;
 }

@@ -31,6 +31,8 @@ struct stream_progress {
         uint32_t running;  /* operations from there on that were started together, 0: none */
         uint32_t pending;  /* of those, not finished */
         uint32_t done;     /* 1 + index of the last finished operation */
+        uint32_t held_by;  /* what held it up when it was last asked to start: a stream */
+        uint32_t until;    /* that has to have `done` so much; 0: nothing */
     } streams[STREAM_COUNT];
 };
 
