@@ -132,12 +132,14 @@ static void add_costs(struct listing *listing)
                                   .level = CONSTANT_OF_NO_LEVEL,
                                   .kind = CONSTANT_RATE,
                                   .factor = 2});
-    add_constants(listing, memory_text("matrix products twice as fast"),
-                  (struct change){.prefix = "product ",
-                                  .or_prefix = "device.peak",
-                                  .level = CONSTANT_OF_NO_LEVEL,
-                                  .kind = CONSTANT_RATE,
-                                  .factor = 2});
+    /* Attention alone has none, and the peak is its kernels' too. */
+    if (listing->prediction->experiment.step.scope != SCOPE_ATTENTION)
+        add_constants(listing, memory_text("matrix products twice as fast"),
+                      (struct change){.prefix = "product ",
+                                      .or_prefix = "device.peak",
+                                      .level = CONSTANT_OF_NO_LEVEL,
+                                      .kind = CONSTANT_RATE,
+                                      .factor = 2});
     add_mechanisms(listing, "merges, sums and copies at no cost", 1U << MECHANISM_STEPS);
     add_mechanisms(listing, "transfers that take no SMs and slow nothing down",
                    1U << MECHANISM_SMS | 1U << MECHANISM_WAITING | 1U << MECHANISM_SLOWDOWN);

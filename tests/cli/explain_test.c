@@ -228,6 +228,17 @@ static void levels_that_nothing_crosses_are_told(void **state)
     outcome_fini(&outcome);
 }
 
+static void products_are_tried_where_there_are_some(void **state)
+{
+    (void)state;
+    struct outcome outcome = shell(ASKED "--explain");
+    assert_int_equal(outcome.status, 0);
+    assert_non_null(strstr(outcome.out, "attention kernels twice as fast"));
+    assert_null(strstr(outcome.out, "matrix products"));
+    outcome_fini(&outcome);
+    expect(ASKED "--explain --set workload.scope=layer", 0, "matrix products twice as fast", "");
+}
+
 static void long_chains_are_cut_unless_details_are_wanted(void **state)
 {
     (void)state;
@@ -300,6 +311,7 @@ int main(void)
         cmocka_unit_test(of_a_bare_ring_the_path_is_its_terms),
         cmocka_unit_test(the_table_says_who_sets_the_pace),
         cmocka_unit_test(levels_that_nothing_crosses_are_told),
+        cmocka_unit_test(products_are_tried_where_there_are_some),
         cmocka_unit_test(long_chains_are_cut_unless_details_are_wanted),
         cmocka_unit_test(the_path_is_drawn),
         cmocka_unit_test(csv_has_a_row_a_change),
