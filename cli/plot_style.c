@@ -58,7 +58,7 @@ bool plot_target_parse(const char *text, struct plot_target *target, struct diag
         if (parse_kind(text, word, &target->kind) < 0)
             return diagnostics_add(diag,
                                    "plot '%s': no kind '%.*s', expected timeline, memory, time, scaling, "
-                                   "algorithms, scatter, phases, timelines, tornado, path or topology",
+                                   "algorithms, scatter, phases, timelines, tornado, path, topology or pareto",
                                    text, (int)word, text);
         target->kind_given = true;
         target->path = text + word + 1;

@@ -312,6 +312,8 @@ static void targets_are_told_by_ending_and_kind(void **state)
     assert_false(plot_target_parse("pie=x.png", &target, &diag));
     assert_false(plot_target_parse("time=", &target, &diag));
     assert_int_equal(diag.count, 4);
+    for (int kind = 0; kind < PLOT_KINDS; kind++) /* the third says which there are */
+        assert_non_null(strstr(diag.lines[2], plot_kind_name((enum plot_kind)kind)));
     diagnostics_fini(&diag);
 }
 
