@@ -109,6 +109,18 @@ void plot_end(FILE *stream)
     fputs("unset output\n", stream);
 }
 
+/* The size of font, at most `size`, at which a line fits the plot's width: sans-serif characters are on average as wide
+ * as 0.7 pixels a point. */
+static int fitting_size(struct plot_area area, const char *text, int size)
+{
+    enum { LEAST = 7 };
+    size_t characters = 0;
+    for (const char *c = text; *c; c++)
+        characters += ((unsigned char)*c & 0xC0) != 0x80; /* not inside a UTF-8 character */
+    double fits = 0.96 * area.width / (0.7 * (double)(characters ? characters : 1));
+    return fits >= size ? size : fits <= LEAST ? LEAST : (int)fits;
+}
+
 void plot_titles(FILE *stream, const struct plot_target *target, struct plot_area area, const char *title,
                  const char *answer)
 {
@@ -121,13 +133,14 @@ void plot_titles(FILE *stream, const struct plot_target *target, struct plot_are
     double pixel = 1.0 / area.height;
     fputs("set label 1 ", stream);
     plot_text(stream, title);
-    fprintf(stream, " at screen 0.02,%.6g left font ',17' textcolor '" PLOT_INK "'\nset label 2 ", 1 - 36 * pixel);
+    fprintf(stream, " at screen 0.02,%.6g left font ',%d' textcolor '" PLOT_INK "'\nset label 2 ", 1 - 36 * pixel,
+            fitting_size(area, title, 17));
     plot_text(stream, answer);
     fprintf(stream,
-            " at screen 0.02,%.6g left font ',13' textcolor '" PLOT_FAINT "'\n"
+            " at screen 0.02,%.6g left font ',%d' textcolor '" PLOT_FAINT "'\n"
             "set key at screen 0.02,%.6g left top horizontal maxcols 8 Left reverse samplen 1.5 textcolor '" PLOT_INK
             "'\n",
-            1 - 70 * pixel, 1 - 88 * pixel);
+            1 - 70 * pixel, fitting_size(area, answer, 13), 1 - 88 * pixel);
 }
 
 void plot_ticks(FILE *stream, char axis, double maximum, int most)

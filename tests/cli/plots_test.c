@@ -317,6 +317,31 @@ static void targets_are_told_by_ending_and_kind(void **state)
     diagnostics_fini(&diag);
 }
 
+/* Characters are on average 0.7 of their font's size wide. */
+static void long_titles_fit_the_width(void **state)
+{
+    (void)state;
+    const struct plot_target target = {.path = "x.png"};
+    static const char *const lines[] = {"set label 1 ", "set label 2 "};
+    for (int n = 1; n < 160; n += 10) {
+        char title[200], *script = NULL;
+        memset(title, 'm', (size_t)n);
+        title[n] = '\0';
+        size_t size = 0;
+        FILE *stream = open_memstream(&script, &size);
+        plot_titles(stream, &target, (struct plot_area){1400, 500}, title, title);
+        fclose(stream);
+        for (int i = 0; i < 2; i++) {
+            const char *font = strstr(strstr(script, lines[i]), "font ',");
+            int points = atoi(font + strlen("font ',"));
+            assert_in_range(points, 7, i ? 13 : 17);
+            assert_true(0.7 * points * n <= 0.96 * 1400);
+            assert_true(n > 90 || points == (i ? 13 : 17));
+        }
+        free(script);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,6 +356,7 @@ int main(void)
         cmocka_unit_test(exposed_boxes_add_up_to_the_reported_seconds),
         cmocka_unit_test(ticks_are_round_and_share_their_decimals),
         cmocka_unit_test(targets_are_told_by_ending_and_kind),
+        cmocka_unit_test(long_titles_fit_the_width),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
