@@ -21,19 +21,6 @@
 #define TERMINAL_ROWS_LEAST 24
 #define TERMINAL_ROWS_MOST 50
 
-/* Only where nothing is folded are links of the drawing those of the cluster. */
-static void find_routes(struct drawing *drawing)
-{
-    drawing->on_route = memory_zeroed(drawing->n_cables, sizeof *drawing->on_route);
-    const struct topology_report *report = drawing->report;
-    for (size_t p = 0; p < report->n_pairs && !drawing->layout.folded; p++)
-        for (size_t i = 0; i < report->routes[p].n_links; i++)
-            for (size_t c = 0; c < drawing->n_cables; c++)
-                if (drawing->cables[c].links[0] == report->routes[p].links[i] ||
-                    drawing->cables[c].links[1] == report->routes[p].links[i])
-                    drawing->on_route[c] = true;
-}
-
 static char *title_of(const struct topology_report *report)
 {
     char name[128];
@@ -123,7 +110,7 @@ bool plot_script_topology(const struct topology_report *report, const struct plo
     drawing.cables = topology_cables(&drawing.layout.drawn, &drawing.n_cables);
     for (size_t i = 0; i < drawing.n_cables; i++)
         drawing.fastest = fmax(drawing.fastest, drawing.cables[i].bytes_per_s);
-    find_routes(&drawing);
+    drawing_find_routes(&drawing);
     size_t n_styles;
     struct style *styles = drawing_styles(&drawing, &n_styles);
     write_drawing(&drawing, width, styles, n_styles);

@@ -152,12 +152,17 @@ static void write_route_data(const struct drawing *drawing)
     fputs("EOD\n", drawing->stream);
 }
 
-bool drawing_shows_routes(const struct drawing *drawing)
+static bool has_route_data(const struct drawing *drawing)
 {
     for (size_t i = 0; i < drawing->n_cables; i++)
         if (drawing->on_route[i] && !drawing_hides(drawing, &drawing->cables[i]))
             return true;
     return false;
+}
+
+bool drawing_shows_routes(const struct drawing *drawing)
+{
+    return drawing->routes_cut || has_route_data(drawing);
 }
 
 static void write_legend_title(const struct drawing *drawing, const struct style *style)
@@ -181,9 +186,9 @@ static void write_plot_command(const struct drawing *drawing, const struct style
     FILE *stream = drawing->stream;
     fputs("plot NaN notitle", stream);
     if (drawing_shows_routes(drawing)) {
-        fprintf(stream,
-                ", \\\n    $route using 1:2 with lines linewidth %.3g linecolor '" YELLOW "' title 'routes asked for'",
-                6 + line_width(drawing, drawing->fastest));
+        fprintf(stream, ", \\\n    %s with lines linewidth %.3g linecolor '" YELLOW "' title 'routes asked for%s'",
+                has_route_data(drawing) ? "$route using 1:2" : "NaN", 6 + line_width(drawing, drawing->fastest),
+                drawing->routes_cut ? ", but for what is left out" : "");
     }
     for (size_t i = count; i-- > 0;) {
         const char *color = plot_square_color(styles[i].level);

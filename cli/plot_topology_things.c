@@ -118,18 +118,14 @@ static void write_open(struct drawing *drawing, uint32_t k, uint64_t number)
     write_fitting(drawing, box, (struct point){box.x + box.width / 2, box.y + box.height - 18}, text, 12, PLOT_FAINT);
 }
 
-/* A rail has the number of its GPU in the first member; "" where that is not drawn. */
+/* A rail has its number in the whole cluster. */
 static void rail_name(const struct drawing *drawing, uint32_t k, uint64_t lane, char *text, size_t size)
 {
-    const struct topology_layout *layout = &drawing->layout;
-    bool all = topology_level_lanes(&layout->drawn, k) == topology_level_lanes(layout->whole, k);
-    *text = '\0';
-    if (all)
-        snprintf(text, size, "rail %" PRIu64, lane);
-    else if (k == 1 && layout->gpus[lane].shown == SHOWN_GAP)
+    uint64_t whole = topology_layout_lane(&drawing->layout, k, lane);
+    if (whole == UINT64_MAX)
         snprintf(text, size, "...");
-    else if (k == 1)
-        snprintf(text, size, "rail %" PRIu64, topology_layout_place(layout, lane));
+    else
+        snprintf(text, size, "rail %" PRIu64, whole);
 }
 
 /* A switch in its level's colour; with rails, a cell for each. */

@@ -17,8 +17,9 @@ struct drawing {
     struct topology_layout layout;
     struct topology_cable *cables;
     size_t n_cables;
-    bool *on_route; /* per cable */
-    double fastest; /* bytes per second */
+    bool *on_route;  /* per cable */
+    bool routes_cut; /* some of a route is among what is left out */
+    double fastest;  /* bytes per second */
     double scale, left, top, height;
     double character; /* in a terminal: pixels of the drawing that one shows; 0: a file */
     int objects;
@@ -53,6 +54,11 @@ struct point drawing_anchor(const struct drawing *drawing, const struct topology
 /* Whether the cable is inside something that is drawn closed. */
 bool drawing_hides(const struct drawing *drawing, const struct topology_cable *cable);
 
+/* --- plot_topology_routes.c --------------------------------------------------------------------------------------- */
+
+/* Finds on_route, which the caller frees, and routes_cut. */
+void drawing_find_routes(struct drawing *drawing);
+
 /* --- plot_topology_cables.c --------------------------------------------------------------------------------------- */
 
 /* Cables that look alike, and stand in the legend together. */
@@ -65,6 +71,7 @@ struct style {
 
 /* The caller frees them. */
 struct style *drawing_styles(const struct drawing *drawing, size_t *count);
+/* Whether the legend has a line for routes: there is something of one, or what is said of it. */
 bool drawing_shows_routes(const struct drawing *drawing);
 /* The cables as data, and the command that plots them with their legend. */
 void drawing_write_cables(const struct drawing *drawing, const struct style *styles, size_t count);

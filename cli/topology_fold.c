@@ -76,8 +76,18 @@ static void fold_torus(struct topology_layout *layout, uint32_t k)
     }
 }
 
-/* What is said of single nodes and links is about the whole; NICs are at most one a GPU. */
-static void make_alike(struct topology *drawn)
+/* NICs of a member of `drawn` GPUs in place of `whole`: as many to a GPU, and of several a first, a last and one that
+ * stands for those between. */
+static uint32_t fold_nics(uint32_t nics, uint64_t whole, uint64_t drawn)
+{
+    enum { FIRST_MIDDLE_LAST = 3 };
+    uint64_t fewer = (nics * drawn + whole / 2) / whole, least = nics < FIRST_MIDDLE_LAST ? nics : FIRST_MIDDLE_LAST;
+    fewer = fewer < least ? least : fewer;
+    return (uint32_t)(fewer > drawn ? drawn : fewer);
+}
+
+/* What is said of single nodes and links is about the whole. */
+static void make_alike(struct topology *drawn, const struct topology *whole)
 {
     drawn->places = (struct places){0};
     drawn->overrides = (struct override_set){0};
@@ -85,8 +95,8 @@ static void make_alike(struct topology *drawn)
     for (uint32_t k = 0; k < drawn->n_levels; k++) {
         struct level *level = &drawn->levels[k];
         level->sizes = NULL;
-        if (level->nics > member)
-            level->nics = (uint32_t)member;
+        if (level->nics)
+            level->nics = fold_nics(level->nics, whole->wiring[k].member, member);
         member *= level->size;
     }
     topology_count(drawn);
@@ -116,7 +126,7 @@ void layout_fold(struct topology_layout *layout, const struct topology *whole)
         }
     }
     if (layout->folded)
-        make_alike(&layout->drawn);
+        make_alike(&layout->drawn, whole);
 }
 
 bool layout_is_gap(const struct topology_layout *layout, uint32_t k, uint64_t member)
@@ -163,6 +173,51 @@ uint64_t topology_layout_place(const struct topology_layout *layout, uint64_t pl
     uint32_t size = layout->drawn.levels[0].size;
     return topology_layout_instance(layout, 0, place / size) * layout->whole->levels[0].size +
            whole_member(layout, 0, place % size);
+}
+
+/* Whether a member of level `outer`, counted over the whole drawing, is or is inside what stands for those left out. */
+static bool is_left_out(const struct topology_layout *layout, uint32_t outer, uint64_t number)
+{
+    for (uint32_t k = outer; k < layout->drawn.n_levels; k++) {
+        uint32_t size = layout->drawn.levels[k].size;
+        if (layout_is_gap(layout, k, number % size))
+            return true;
+        number /= size;
+    }
+    return false;
+}
+
+uint64_t topology_layout_lane(const struct topology_layout *layout, uint32_t k, uint64_t lane)
+{
+    const struct wiring *drawn = &layout->drawn.wiring[k], *whole = &layout->whole->wiring[k];
+    if (drawn->lanes == whole->lanes)
+        return lane;
+    if (drawn->lanes == drawn->lane_member && whole->lanes == whole->lane_member)
+        return is_left_out(layout, 0, lane) ? UINT64_MAX : topology_layout_place(layout, lane) % whole->lane_member;
+    return lane == 0 ? 0 : lane + 1 == drawn->lanes ? whole->lanes - 1 : UINT64_MAX;
+}
+
+bool topology_layout_end(const struct topology_layout *layout, struct link_end end, struct link_end *whole)
+{
+    const struct topology *drawn = &layout->drawn;
+    *whole = end;
+    if (end.kind == LINK_END_GPU) {
+        whole->number = topology_layout_place(layout, end.number);
+        return !is_left_out(layout, 0, end.number);
+    }
+    /* A NIC is of a member, an instance of the level inside; a switch is of an instance. */
+    bool nic = end.kind == LINK_END_NIC, is_switch = end.kind == LINK_END_SWITCH;
+    uint64_t parts = nic         ? topology_level_lanes(drawn, end.level)
+                     : is_switch ? topology_level_switches(drawn, end.level)
+                                 : 1;
+    uint64_t instance = end.number / parts, lane = 0, whole_parts = 1;
+    if (parts > 1) {
+        lane = topology_layout_lane(layout, end.level, end.number % parts);
+        whole_parts = topology_level_lanes(layout->whole, end.level);
+    }
+    uint32_t level = nic ? end.level - 1 : end.level;
+    whole->number = topology_layout_instance(layout, level, instance) * whole_parts + lane;
+    return lane != UINT64_MAX && !is_left_out(layout, level + 1, instance);
 }
 
 uint64_t topology_layout_left_out(const struct topology_layout *layout, uint32_t level)

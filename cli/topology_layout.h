@@ -49,6 +49,13 @@ void topology_layout_fini(struct topology_layout *layout);
 uint64_t topology_layout_place(const struct topology_layout *layout, uint64_t place);
 uint64_t topology_layout_instance(const struct topology_layout *layout, uint32_t level, uint64_t number);
 
+/* The rail of the whole that rail `lane` of a level here is, or stands for; UINT64_MAX: several, or what is left out.
+ */
+uint64_t topology_layout_lane(const struct topology_layout *layout, uint32_t level, uint64_t lane);
+
+/* What is in the whole cluster at the end of a cable here; false where that is of what is left out. Levels only. */
+bool topology_layout_end(const struct topology_layout *layout, struct link_end end, struct link_end *whole);
+
 /* How many members an instance of the level has, less those that are drawn. */
 uint64_t topology_layout_left_out(const struct topology_layout *layout, uint32_t level);
 

@@ -200,6 +200,41 @@ static void every_cable_of_an_unfolded_cluster_is_drawn_once(void **state)
     outcome_fini(&outcome);
 }
 
+#define RACKS                                                                                                          \
+    "printf '[cluster]\\ndevice = toy\\n[level rack]\\nsize = 72\\nkind = switch\\nbandwidth = 900 GB/s\\n"            \
+    "latency = 1 us\\n[level net]\\nsize = 9\\nkind = switch\\nnics = 18\\ncross_rail = nvlink\\nbandwidth = 50 "      \
+    "GB/s\\nlatency = 5 us\\n' >$DIR/racks.ini; $CPSIM --check $DIR/racks.ini --plot x.png --script - "
+
+/* Of four GPUs to a NIC some are left out: the rails stay those of the cluster, and routes go by them. */
+static void a_folded_cluster_has_its_rails_and_routes(void **state)
+{
+    (void)state;
+    struct outcome outcome = shell(RACKS "--path 0:647");
+    assert_non_null(strstr(outcome.out, "'rail 0'"));
+    assert_non_null(strstr(outcome.out, "'rail 17'"));
+    assert_null(strstr(outcome.out, "'rail 1'"));
+    assert_null(strstr(outcome.out, "'rail 71'"));
+    const char *route = strstr(outcome.out, "$route << EOD\n");
+    assert_non_null(route);
+    assert_int_equal(count_of(route, "\n\n"), 4); /* up to the switch, down to GPU 71, up its rail and down to 647 */
+    assert_non_null(strstr(route, "title 'routes asked for'"));
+    outcome_fini(&outcome);
+
+    outcome = shell(RACKS "--path 300:340"); /* of a rack that is left out */
+    route = strstr(outcome.out, "$route << EOD\n");
+    assert_non_null(route);
+    assert_int_equal(count_of(route, "\n\n"), 0);
+    assert_non_null(strstr(route, "title 'routes asked for, but for what is left out'"));
+    outcome_fini(&outcome);
+
+    /* by NVLink to the rail of the other, of the four cables the one that the table names */
+    outcome = shell("$CPSIM --check rail-h100-512 --path 0:511 --plot x.png --script - ");
+    route = strstr(outcome.out, "$route << EOD\n");
+    assert_non_null(route);
+    assert_int_equal(count_of(route, "\n\n"), 5); /* the sixth is in a pod that is drawn closed */
+    outcome_fini(&outcome);
+}
+
 static void what_is_not_there_is_not_drawn(void **state)
 {
     (void)state;
@@ -244,6 +279,7 @@ int main(void)
         cmocka_unit_test(malformed_paths_are_refused),
         cmocka_unit_test(drawings_are_golden),
         cmocka_unit_test(every_cable_of_an_unfolded_cluster_is_drawn_once),
+        cmocka_unit_test(a_folded_cluster_has_its_rails_and_routes),
         cmocka_unit_test(what_is_not_there_is_not_drawn),
         cmocka_unit_test(every_shipped_cluster_can_be_drawn),
     };
