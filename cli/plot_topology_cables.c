@@ -110,7 +110,7 @@ static double line_width(const struct drawing *drawing, double bytes_per_s)
 static bool has_style(const struct topology_cable *cable, const struct style *style)
 {
     return cable->level == style->level && cable->bytes_per_s == style->bytes_per_s && cable->count == style->count &&
-           cable->degraded == style->degraded;
+           cable->latency_seconds == style->latency_seconds && cable->degraded == style->degraded;
 }
 
 struct style *drawing_styles(const struct drawing *drawing, size_t *count)

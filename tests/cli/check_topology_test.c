@@ -235,6 +235,16 @@ static void a_folded_cluster_has_its_rails_and_routes(void **state)
     outcome_fini(&outcome);
 }
 
+/* Cables of a dragonfly inside and between groups of the same bandwidth. */
+static void cables_of_other_latency_are_told_apart(void **state)
+{
+    (void)state;
+    expect("printf '[cluster]\\ndevice = toy\\n[level fly]\\nsize = 12\\nkind = dragonfly:4x3\\nbandwidth = 25 GB/s\\n"
+           "latency = 2 us\\nglobal_latency = 5 us\\n' >$DIR/fly.ini; $CPSIM --check $DIR/fly.ini --plot x.png "
+           "--script - | grep -c \"title 'fly: 25 GB/s each way, [25] us'\"",
+           0, "2\n", NULL);
+}
+
 static void what_is_not_there_is_not_drawn(void **state)
 {
     (void)state;
@@ -280,6 +290,7 @@ int main(void)
         cmocka_unit_test(drawings_are_golden),
         cmocka_unit_test(every_cable_of_an_unfolded_cluster_is_drawn_once),
         cmocka_unit_test(a_folded_cluster_has_its_rails_and_routes),
+        cmocka_unit_test(cables_of_other_latency_are_told_apart),
         cmocka_unit_test(what_is_not_there_is_not_drawn),
         cmocka_unit_test(every_shipped_cluster_can_be_drawn),
     };
