@@ -136,13 +136,18 @@ static void squeeze_blanks(char *text)
     *to = '\0';
 }
 
-/* Judges "[name]" and opens the section; rewrites `line` as libinih shall see it. */
-static bool read_section_line(struct reader *reader, char *line)
+/* A section line is there, which may prove to be none that holds: until it does, keys behind it belong nowhere. */
+static void leave_section(struct reader *reader)
 {
     end_section(reader);
     reader->in_section = true;
     reader->ignoring = true;
     reader->section_has_errors = false;
+}
+
+/* Judges "[name]" and opens the section; rewrites `line` as libinih shall see it. */
+static bool read_section_line(struct reader *reader, char *line)
+{
     char *close = strchr(line, ']');
     if (!close) {
         refuse(reader, "'%s' has no closing ']', expected [section]", line);
@@ -239,6 +244,11 @@ static char *read_line(char *buffer, int size, void *stream)
     if (length == 0)
         return buffer;
     size_t longest = (size_t)size - 2; /* newline and zero byte */
+    size_t blanks = 0;
+    while (is_blank(start[blanks]))
+        blanks++;
+    if (start[blanks] == '[')
+        leave_section(reader);
     const char *bad = bad_character(start, length);
     if (bad) {
         refuse(reader, "the line holds %s, expected text", bad);

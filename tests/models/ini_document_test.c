@@ -173,6 +173,16 @@ static void broken_section_lines_do_not_pass_their_keys_to_another(void **state)
             "f.ini:5: '[x] y = 3' goes on after the ']', expected [section] alone on its line",
             "f.ini:7: section without a name, expected [section]",
             "f.ini:9: section without a name, expected [section]");
+    REFUSED("[a]\nb = 1\n  [c]\nb = 2\n[\xe9]\nb = 3\n[d]\nb = 4\nb = 5\n",
+            "f.ini:3: the line begins with a blank, expected [section] or key = value at its very start",
+            "f.ini:5: the line holds a byte that is not UTF-8, expected text",
+            "f.ini:9: 'b' a second time in [d], expected once (first on line 8)");
+    char *name = memory_zeroed(300, 1);
+    memset(name, 'n', 299);
+    char *text = memory_format("[a]\nb = 1\n[%s]\nb = 2\n", name);
+    REFUSED(text, "f.ini:3: the line has 301 characters, expected at most 198");
+    free(text);
+    free(name);
 }
 
 static void section_names_are_refused_before_they_are_cut(void **state)
