@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "models/base/memory.h"
+#include "models/base/printable.h"
 
 static void add_field(struct csv_record *record, char *field)
 {
@@ -61,9 +62,16 @@ static bool split(struct csv_record *record, const char *text, const char *path,
     }
 }
 
-static bool read_line(struct csv_table *table, char *text, int line, const char *path, struct diagnostics *diag)
+/* `text` is of `length` bytes, of which zero bytes may be some; its end of line is the file's. */
+static bool read_line(struct csv_table *table, char *text, size_t length, int line, const char *path,
+                      struct diagnostics *diag)
 {
-    text[strcspn(text, "\r\n")] = '\0';
+    length -= length > 0 && text[length - 1] == '\n';
+    length -= length > 0 && text[length - 1] == '\r';
+    text[length] = '\0';
+    const char *fault = printable_fault(text, length);
+    if (fault)
+        return diagnostics_at(diag, path, line, "the line holds %s, expected text", fault);
     if (*text == '#') {
         table->has_comment = table->has_comment || line == 1;
         return true;
@@ -86,8 +94,9 @@ bool csv_table_read(struct csv_table *table, const char *path, struct diagnostic
     size_t size = 0;
     bool fine = true;
     errno = 0;
-    for (int line = 1; getline(&text, &size, stream) >= 0; line++)
-        fine &= read_line(table, text, line, path, diag);
+    ssize_t length;
+    for (int line = 1; (length = getline(&text, &size, stream)) >= 0; line++)
+        fine &= read_line(table, text, (size_t)length, line, path, diag);
     if (ferror(stream))
         fine = diagnostics_add(diag, "cannot read '%s': %s", path, strerror(errno ? errno : EIO));
     free(text);

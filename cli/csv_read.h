@@ -21,8 +21,8 @@ struct csv_table {
     size_t n_records, capacity;
 };
 
-/* Reads the whole file. False, with every problem in `diag`, when it cannot be read, or a line is empty or leaves a
- * quote open. The caller calls csv_table_fini in any case. */
+/* Reads the whole file. False, with every problem in `diag`, when it cannot be read, or a line is empty, no text or
+ * leaves a quote open. The caller calls csv_table_fini in any case. */
 bool csv_table_read(struct csv_table *table, const char *path, struct diagnostics *diag);
 void csv_table_fini(struct csv_table *table);
 

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "models/base/memory.h"
+#include "models/base/printable.h"
 
 #define FILE_BYTES_MAX ((size_t)256 * 1024) /* nobody writes so much by hand; /dev/zero must not fill the memory */
 #define SECTION_NAME_MAX 49                 /* what libinih keeps of a section's name */
@@ -50,38 +51,6 @@ static void refuse(struct reader *reader, const char *format, ...)
     free(text);
     reader->document->incomplete = true;
     reader->section_has_errors = true;
-}
-
-/* Bytes of the UTF-8 character at `text`, 0 if it is none (stray, overlong or cut sequences, surrogates). */
-static size_t utf8_length(const unsigned char *text, size_t size)
-{
-    unsigned char first = text[0];
-    size_t length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-    if (length == 0 || length > size)
-        return 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    if ((first == 0xe0 && text[1] < 0xa0) || (first == 0xed && text[1] >= 0xa0) || (first == 0xf0 && text[1] < 0x90) ||
-        (first == 0xf4 && text[1] >= 0x90))
-        return 0;
-    return length;
-}
-
-/* What keeps `text` from being printable text, as words for a message; NULL if nothing does. */
-static const char *bad_character(const char *text, size_t size)
-{
-    const unsigned char *bytes = (const unsigned char *)text;
-    for (size_t i = 0; i < size;) {
-        if ((bytes[i] < 0x20 && bytes[i] != '\t') || bytes[i] == 0x7f)
-            return bytes[i] == 0 ? "a zero byte" : "a control character";
-        size_t length = utf8_length(bytes + i, size - i);
-        if (length == 0)
-            return "a byte that is not UTF-8";
-        i += length;
-    }
-    return NULL;
 }
 
 /* The line without its comment: from a ';' or '#' that stands first or after a blank. */
@@ -249,7 +218,7 @@ static char *read_line(char *buffer, int size, void *stream)
         blanks++;
     if (start[blanks] == '[')
         leave_section(reader);
-    const char *bad = bad_character(start, length);
+    const char *bad = printable_fault(start, length);
     if (bad) {
         refuse(reader, "the line holds %s, expected text", bad);
     } else if (length > longest) {
@@ -401,7 +370,7 @@ static bool take_back_entry(struct ini_document *document, const char *name, con
 
 bool ini_document_override(struct ini_document *document, const char *text, struct diagnostics *diag)
 {
-    const char *bad = bad_character(text, strlen(text));
+    const char *bad = printable_fault(text, strlen(text));
     if (bad)
         return diagnostics_add(diag, "--set: the text holds %s, expected section.key=value", bad);
 

@@ -404,6 +404,7 @@ static void all_that_is_wrong_is_said_at_once(void **state)
                 "all-gather,2,1,step_seconds,1\n");
     write_links("wrong", "g", "", "# made up\nranks,bytes,model.q_heads,metric,value\n");
     write_file("wrong", "h.ini", experiment);
+    write_set("wrong", "i", "", "# made up\nmetric,value\nstep_\033[31mseconds,1\nstep_seconds,\xe9\n");
     struct outcome outcome = shell("cd $DIR && $CPSIM --validate wrong");
     assert_int_equal(outcome.status, 2);
     assert_string_equal(outcome.out, "");
@@ -434,6 +435,8 @@ static void all_that_is_wrong_is_said_at_once(void **state)
         "wrong/g.csv:2: no column 'pattern', expected one",
         "wrong/g.csv:2: unknown column 'model.q_heads', expected ",
         "wrong/h.ini: no section [published], expected one",
+        "wrong/i.csv:3: the line holds a control character, expected text",
+        "wrong/i.csv:4: the line holds a byte that is not UTF-8, expected text",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         if (!strstr(outcome.err, lines[i]))
