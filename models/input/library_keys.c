@@ -125,8 +125,11 @@ static bool check_rate(const struct ini_document *document, const struct ini_sec
     char rate[40], limit[40];
     units_print(rate, sizeof rate, DIMENSION_RATE, bytes_per_s);
     units_print(limit, sizeof limit, DIMENSION_RATE, level->bytes_per_s);
-    return ini_document_complain(document, section, ini_section_entry(section, key), diag,
-                                 "'%s' is %s, expected at most the bandwidth, %s", key, rate, limit);
+    const struct ini_entry *bandwidth = ini_section_entry(section, "bandwidth");
+    bool overridden = bandwidth && bandwidth->line < 0;
+    return ini_document_complain(
+        document, section, ini_section_entry(section, key), diag, "'%s' is %s, expected at most the bandwidth, %s%s",
+        key, rate, limit, overridden ? ": set it too, or ask for slower links by an [override] with a factor" : "");
 }
 
 /* What all members send together is no more than all of them could. */

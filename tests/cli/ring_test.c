@@ -67,6 +67,11 @@ static void an_override_of_an_idle_level_is_noted(void **state)
 {
     (void)state;
     expect(ASK "--engine analytic --set 'level cluster.bandwidth=40 GB/s' --set parallel.cp=8", 2, NULL, "expected at");
+    expect(
+        ASK "--engine analytic --set 'level cluster.bandwidth=40 GB/s'", 2, NULL,
+        "expected at most the bandwidth, 40 GB/s: set it too, or ask for slower links by an [override] with a factor");
+    expect(ASK "--engine analytic --set 'override net.link=cluster: *' --sweep 'override net.factor=0.25,0.5,1'", 0,
+           "0.25", "");
     expect(ASK "--engine analytic --set 'level cluster.bandwidth=60 GB/s' --set parallel.cp=8", 0, NULL,
            "cpsim: note: --set level cluster.bandwidth=60 GB/s: has no effect, no message crosses level 'cluster'\n");
     expect(ASK "--engine analytic --set 'level cluster.size=5' --set 'level node.latency=9 us'", 0, NULL, "");
