@@ -97,7 +97,7 @@ static bool check_repetition(const struct device *device, size_t index, struct d
     const struct attention_table *table = &device->tables[index];
     for (size_t i = 0; i < index; i++) {
         const struct attention_table *other = &device->tables[i];
-        if (strcmp(other->kernel, table->kernel) == 0 && other->pass == table->pass &&
+        if (!other->refused && strcmp(other->kernel, table->kernel) == 0 && other->pass == table->pass &&
             other->head_dim == table->head_dim && (other->dtypes & table->dtypes || !other->dtypes || !table->dtypes))
             return diagnostics_at(diag, device->path, table->line,
                                   "kernel '%s', pass and head dim are those of line %d, expected one table of each",
@@ -132,10 +132,11 @@ static bool read_tables(struct device *device, const struct ini_document *docume
         table->named_dtype = -1;
         bool named = read_section_name(table, device->path, section, diag);
         bool read = key_table_read(&device_attention_section, document, section, table, diag);
+        table->refused = !read;
         good &= named && read;
         if (read && !document->incomplete) /* a refused line may have been the key that is missed */
             good &= check_table(device, table, diag);
-        if (named)
+        if (named && read)
             good &= check_repetition(device, device->n_tables - 1, diag);
     }
     return good;

@@ -35,6 +35,7 @@ struct attention_table {
     uint32_t head_dim;
     uint32_t dtypes; /* bit i: holds for enum dtype i */
     int named_dtype; /* that of the section's name; -1: none */
+    bool refused;    /* its keys, while it is read */
     double heads;    /* query heads of the table's runs */
     double batch;    /* sequences of the table's runs; 0 when `tokens` is given */
     double tokens;   /* batch * seq_len held constant over the table; 0 when `batch` is given */

@@ -1,7 +1,8 @@
 /* experiment.c - reads an experiment: the key tables first, then what holds between keys.
  *
- * Every judgement is made as far as its numbers are known (a refused count is still zero), so that one run shows all
- * that is wrong. A message stands where the key that can be changed was written.
+ * Every judgement is made as far as its keys are known (a refused count is still zero; of words, experiment_knows says
+ * it), so that one run shows all that is wrong, and each mistake once. A message stands where the key that can be
+ * changed was written.
  */
 #include "models/input/experiment.h"
 
@@ -36,6 +37,7 @@ static const struct ini_entry *find_entry(const struct experiment *experiment, c
 
 /* --- [model] ------------------------------------------------------------------------------------------------------ */
 
+/* The transformer's keys are known if the preset is. */
 static bool read_preset(struct experiment *experiment, const char *preset, struct diagnostics *diag)
 {
     char *path = data_path_find("transformers", preset);
@@ -52,6 +54,8 @@ static bool read_preset(struct experiment *experiment, const char *preset, struc
         free(names);
     }
     free(path);
+    if (!ok)
+        ini_section_refuse(ini_document_section(experiment->document, "model"), "preset");
     return ok;
 }
 
@@ -78,8 +82,9 @@ static bool settle_model(struct experiment *experiment, struct diagnostics *diag
         }
         return read_preset(experiment, preset->value, diag) && ok;
     }
-    for (size_t i = 0; i < sizeof needed / sizeof *needed && !experiment->document->incomplete; i++) {
-        if (!ini_section_entry(section, needed[i]))
+    bool shape = experiment_knows(experiment, "model", "preset"); /* which may have been meant, mistyped */
+    for (size_t i = 0; i < sizeof needed / sizeof *needed && shape; i++) {
+        if (!ini_section_entry(section, needed[i]) && experiment_knows(experiment, "model", needed[i]))
             ok = ini_document_complain(experiment->document, section, NULL, diag,
                                        "[model] has no key '%s', expected q_heads, kv_heads and head_dim, or a preset",
                                        needed[i]);
@@ -127,6 +132,8 @@ static bool check_zigzag(const struct experiment *experiment, struct diagnostics
 {
     uint64_t cp = experiment->degree[PARALLEL_CP], divisor = 2 * cp;
     const char *key = experiment->new_tokens ? "new_tokens" : "seq_len";
+    if (!experiment_knows(experiment, "workload", "new_tokens"))
+        return true; /* which of the two is sharded */
     uint64_t tokens = experiment->new_tokens ? experiment->new_tokens : experiment->seq_len;
     if (tokens % divisor == 0)
         return true;
@@ -172,6 +179,8 @@ static bool check_counts(const struct experiment *experiment, struct diagnostics
 static bool check_per_document(const struct experiment *experiment, struct diagnostics *diag)
 {
     const struct mask *mask = &experiment->mask;
+    if (!experiment_knows(experiment, "workload", "mask"))
+        return true;
     if (mask->kind != MASK_DOCUMENTS)
         return COMPLAIN(experiment, diag, "schedule", "sharding",
                         "'sharding' = per-document without documents, expected mask = documents:... beside it");
@@ -203,7 +212,7 @@ static bool check_new_tokens(const struct experiment *experiment, struct diagnos
         ok = COMPLAIN(experiment, diag, "workload", "new_tokens",
                       "'new_tokens' = %" PRIu64 ", expected at most seq_len = %" PRIu64 ", the cached ones included",
                       experiment->new_tokens, experiment->seq_len);
-    if (experiment->train)
+    if (experiment->train && experiment_knows(experiment, "workload", "pass"))
         ok = COMPLAIN(experiment, diag, "workload", "new_tokens",
                       "'new_tokens' with pass = train, expected pass = forward: a cached prefix has no gradients");
     if (experiment->sharding == SHARDING_EXPLICIT || experiment->sharding == SHARDING_PER_DOCUMENT)
@@ -334,6 +343,14 @@ int experiment_key_line(const struct experiment *experiment, const char *section
 {
     const struct ini_entry *entry = find_entry(experiment, section, key);
     return entry ? entry->line : 0;
+}
+
+bool experiment_knows(const struct experiment *experiment, const char *section, const char *key)
+{
+    for (size_t i = 0; experiment->document && experiment_file.sections[i]; i++)
+        if (strcmp(experiment_file.sections[i]->name, section) == 0)
+            return key_table_knows(experiment_file.sections[i], experiment->document, key);
+    return true;
 }
 
 bool experiment_complain(const struct experiment *experiment, const char *section, const char *key,

@@ -156,6 +156,10 @@ void experiment_fini(struct experiment *experiment);
 /* The line on which "section.key" was written, 0 if it was not (a default), -1 if it came from an override. */
 int experiment_key_line(const struct experiment *experiment, const char *section, const char *key);
 
+/* Whether the value of "section.key" may be judged by: false where what the file says of it was refused, which has been
+ * reported. Judgements between keys ask, so that one mistake draws one message. */
+bool experiment_knows(const struct experiment *experiment, const char *section, const char *key);
+
 /* A message about "section.key", at the line or override that wrote it; about the section where none did. An
  * experiment that was not read has no such places. Returns false. */
 bool experiment_complain(const struct experiment *experiment, const char *section, const char *key,

@@ -335,6 +335,11 @@ const struct ini_entry *ini_section_entry(const struct ini_section *section, con
     return find_entry(section, key);
 }
 
+void ini_section_refuse(const struct ini_section *section, const char *key)
+{
+    find_entry(section, key)->refused = true;
+}
+
 static bool set_entry(struct ini_document *document, const char *name, const char *key, const char *value)
 {
     struct ini_section *section = find_section(document, name);

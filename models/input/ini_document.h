@@ -15,7 +15,8 @@
 
 struct ini_entry {
     char *key, *value;
-    int line; /* -1: from an override on the command line */
+    int line;     /* -1: from an override on the command line */
+    bool refused; /* its value, by whoever read it: reported, and nothing is judged by it */
 };
 
 struct ini_section {
@@ -41,6 +42,9 @@ void ini_document_destroy(struct ini_document *document);
 
 const struct ini_section *ini_document_section(const struct ini_document *document, const char *name);
 const struct ini_entry *ini_section_entry(const struct ini_section *section, const char *key);
+
+/* Notes that the value of the section's `key`, which is there, was refused. */
+void ini_section_refuse(const struct ini_section *section, const char *key);
 
 /* Sets section.key to value ("level node.bandwidth=400 Gb/s"), replacing what the file says or adding to it (the
  * section too); without a value ("step.zero=") the key is taken back, as if the file did not write it. False when

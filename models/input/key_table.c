@@ -80,109 +80,6 @@ char *key_table_suggestion(const char *word, const char *const *words)
     return list;
 }
 
-/* --- sections ----------------------------------------------------------------------------------------------------- */
-
-/* Whether a section called `name` is one of `spec`: "model", or "level X" where `spec` is named. */
-static bool is_of(const struct section_spec *spec, const char *name)
-{
-    size_t length = strlen(spec->name);
-    if (strncmp(name, spec->name, length) != 0)
-        return false;
-    return spec->named ? name[length] == ' ' : name[length] == '\0';
-}
-
-static void unknown_section(const struct file_spec *file, const struct ini_document *document,
-                            const struct ini_section *section, struct diagnostics *diag)
-{
-    size_t n = 0;
-    while (file->sections[n])
-        n++;
-    const char **names = memory_zeroed(n + 1, sizeof *names);
-    char *first_word = memory_format("%.*s", (int)strcspn(section->name, " "), section->name);
-    const struct section_spec *unnamed = NULL;
-    for (size_t i = 0; i < n; i++) {
-        names[i] = file->sections[i]->name;
-        if (strcmp(first_word, names[i]) == 0)
-            unnamed = file->sections[i];
-    }
-    if (unnamed) {
-        ini_document_complain(document, section, NULL, diag, "section [%s], expected [%s%s]", section->name,
-                              unnamed->name, unnamed->named ? " NAME" : "");
-    } else {
-        char *hint = key_table_suggestion(first_word, names);
-        ini_document_complain(document, section, NULL, diag, "unknown section [%s]%s", section->name, hint);
-        free(hint);
-    }
-    free(first_word);
-    free(names);
-}
-
-static bool has_section(const struct file_spec *file, const char *name)
-{
-    for (size_t k = 0; file->sections[k]; k++) {
-        if (is_of(file->sections[k], name))
-            return true;
-    }
-    return false;
-}
-
-/* The kind of file that `document` is when no section of it belongs to `file` and all to another kind; else NULL. */
-static const struct file_spec *other_kind(const struct file_spec *file, const struct ini_document *document)
-{
-    for (size_t k = 0; file_specs[k] && document->n_sections > 0; k++) {
-        size_t known = 0;
-        for (size_t i = 0; i < document->n_sections; i++)
-            known += has_section(file_specs[k], document->sections[i].name) &&
-                     !has_section(file, document->sections[i].name);
-        if (known == document->n_sections)
-            return file_specs[k];
-    }
-    return NULL;
-}
-
-static const char *article(const char *noun)
-{
-    return strchr("aeiou", *noun) ? "an" : "a";
-}
-
-bool key_table_check_sections(const struct file_spec *file, const struct ini_document *document,
-                              struct diagnostics *diag)
-{
-    bool ok = !document->incomplete;
-    const struct file_spec *other = other_kind(file, document);
-    if (other)
-        return ini_document_complain(document, NULL, NULL, diag, "this is %s %s, expected %s %s", article(other->name),
-                                     other->name, article(file->name), file->name);
-    for (size_t i = 0; i < document->n_sections; i++) {
-        if (!has_section(file, document->sections[i].name)) {
-            unknown_section(file, document, &document->sections[i], diag);
-            ok = false;
-        }
-    }
-    for (size_t k = 0; file->sections[k]; k++) {
-        const struct section_spec *spec = file->sections[k];
-        bool found = !spec->required || document->incomplete; /* a refused line may have been that section's */
-        for (size_t i = 0; i < document->n_sections && !found; i++)
-            found = is_of(spec, document->sections[i].name) ||
-                    (spec->instead && is_of(spec->instead, document->sections[i].name));
-        if (!found)
-            ok = ini_document_complain(document, NULL, NULL, diag, "no section [%s%s], expected one", spec->name,
-                                       spec->named ? " NAME" : "");
-    }
-    return ok;
-}
-
-bool key_table_owns_override(const struct file_spec *file, const char *text)
-{
-    for (size_t k = 0; file->sections[k]; k++) {
-        size_t length = strlen(file->sections[k]->name);
-        if (!file->sections[k]->aside && strncmp(text, file->sections[k]->name, length) == 0 &&
-            text[length] == (file->sections[k]->named ? ' ' : '.'))
-            return true;
-    }
-    return false;
-}
-
 /* --- values ------------------------------------------------------------------------------------------------------- */
 
 /* One value to be stored, and where to complain about it. */
@@ -314,11 +211,18 @@ static bool read_value(const struct reading *reading, const char *text, void *ta
     return false;
 }
 
-static bool unknown_key(const struct section_spec *spec, const struct reading *reading)
+/* The names of the section's keys, NULL behind them; the caller frees the array. */
+static const char **key_names(const struct section_spec *spec)
 {
     const char **names = memory_zeroed(spec->n_keys + 1, sizeof *names);
     for (size_t i = 0; i < spec->n_keys; i++)
         names[i] = spec->keys[i].name;
+    return names;
+}
+
+static bool unknown_key(const struct section_spec *spec, const struct reading *reading)
+{
+    const char **names = key_names(spec);
     char *hint = key_table_suggestion(reading->entry->key, names);
     ini_document_complain(reading->document, reading->section, reading->entry, reading->diag,
                           "unknown key '%s' in [%s]%s", reading->entry->key, reading->section->name, hint);
@@ -336,6 +240,20 @@ static const struct key_spec *find_key(const struct section_spec *spec, const ch
     return NULL;
 }
 
+/* Whether a key that is none looks like `key`, mistyped. */
+static bool is_mistyped(const struct section_spec *spec, const struct ini_section *section, const char *key)
+{
+    bool mistyped = false;
+    const char **names = key_names(spec);
+    for (size_t i = 0; i < section->n_entries && !mistyped; i++) {
+        const char *nearest =
+            find_key(spec, section->entries[i].key) ? NULL : key_table_nearest(section->entries[i].key, names);
+        mistyped = nearest && strcmp(nearest, key) == 0;
+    }
+    free(names);
+    return mistyped;
+}
+
 bool key_table_read(const struct section_spec *spec, const struct ini_document *document,
                     const struct ini_section *section, void *target, struct diagnostics *diag)
 {
@@ -344,8 +262,12 @@ bool key_table_read(const struct section_spec *spec, const struct ini_document *
     for (size_t i = 0; section && i < section->n_entries; i++) { /* in the order of the file, and so are the messages */
         reading.entry = &section->entries[i];
         reading.key = find_key(spec, reading.entry->key);
-        if (!(reading.key ? read_value(&reading, reading.entry->value, target) : unknown_key(spec, &reading)))
+        if (!reading.key)
+            ok = unknown_key(spec, &reading);
+        else if (!read_value(&reading, reading.entry->value, target)) {
+            ini_section_refuse(section, reading.key->name);
             ok = false;
+        }
     }
     reading.entry = NULL;
     for (size_t i = 0; i < spec->n_keys; i++) {
@@ -358,13 +280,25 @@ bool key_table_read(const struct section_spec *spec, const struct ini_document *
                 ok = false;
         } else if (!fallback) {
             ok = false;
-            if (!document->incomplete) /* a refused line may have been that key's */
+            bool refused = document->incomplete || (section && is_mistyped(spec, section, reading.key->name));
+            if (!refused) /* the line that was may have been that key's */
                 ini_document_complain(document, section, NULL, diag, "[%s] has no key '%s', expected %s",
                                       section ? section->name : spec->name, reading.key->name,
                                       reading.key->form ? reading.key->form : reading.key->help);
         }
     }
     return ok;
+}
+
+bool key_table_knows(const struct section_spec *spec, const struct ini_document *document, const char *key)
+{
+    const struct ini_section *section = ini_document_section(document, spec->name);
+    const struct ini_entry *entry = section ? ini_section_entry(section, key) : NULL;
+    if (entry)
+        return !entry->refused;
+    if (document->incomplete)
+        return false;
+    return section ? !is_mistyped(spec, section, key) : !spec->required;
 }
 
 void key_table_print_value(const struct key_spec *key, const void *target, char *text, size_t size)

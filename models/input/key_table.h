@@ -72,6 +72,11 @@ bool key_table_check_sections(const struct file_spec *file, const struct ini_doc
 bool key_table_read(const struct section_spec *spec, const struct ini_document *document,
                     const struct ini_section *section, void *target, struct diagnostics *diag);
 
+/* Whether what a file says of a key may be judged by: its value was taken, or it is not written and has its default.
+ * False where the value was refused, or may stand under a name, in a section or on a line that was: that has been
+ * reported, and what follows from it need not be. Ask when the section has been read. */
+bool key_table_knows(const struct section_spec *spec, const struct ini_document *document, const char *key);
+
 /* The effective value of one key as INI text. */
 void key_table_print_value(const struct key_spec *key, const void *target, char *text, size_t size);
 

@@ -13,6 +13,21 @@ static bool is_written(const struct experiment *experiment, const char *key)
     return experiment_key_line(experiment, "step", key) != 0;
 }
 
+/* Of the model, what is beyond its heads. */
+static bool knows_shape(const struct experiment *experiment)
+{
+    static const char *const keys[] = {"preset", "layers", "hidden", "ffn", "vocab"};
+    bool known = true;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        known &= experiment_knows(experiment, "model", keys[i]);
+    return known;
+}
+
+static bool knows_parallel(const struct experiment *experiment, const char *key)
+{
+    return experiment_knows(experiment, "parallel", key);
+}
+
 /* A key of [step] that was written but changes nothing. */
 static bool idle(const struct experiment *experiment, const char *key, bool without_effect, const char *with,
                  struct diagnostics *diag)
@@ -50,28 +65,32 @@ static bool check_effects(const struct experiment *experiment, struct diagnostic
 {
     const struct step_setting *step = &experiment->step;
     const uint32_t *degree = experiment->degree;
-    bool forward = !experiment->train, alone = degree[PARALLEL_CP] == 1 && degree[PARALLEL_DP] == 1;
+    bool pass = experiment_knows(experiment, "workload", "pass");
+    bool forward = pass && !experiment->train, train = pass && experiment->train;
+    bool degrees = knows_parallel(experiment, "cp") && knows_parallel(experiment, "dp");
+    bool one = degree[PARALLEL_CP] == 1 && degree[PARALLEL_DP] == 1, alone = degrees && one, several = degrees && !one;
     enum dtype model = dtype_output(experiment->dtype);
+    bool one_type = dtype_accumulator(model) == model && experiment_knows(experiment, "model", "dtype");
     bool layer = step->scope == SCOPE_LAYER, ok = true;
-    ok &= idle(experiment, "sequence_parallel", degree[PARALLEL_TP] == 1, "tp = 1", diag);
+    ok &= idle(experiment, "sequence_parallel", degree[PARALLEL_TP] == 1 && knows_parallel(experiment, "tp"), "tp = 1",
+               diag);
     ok &= idle(experiment, "recompute", forward, "pass = forward", diag);
     ok &= idle(experiment, "zero", alone, "cp = 1 and dp = 1", diag);
-    ok &= idle(experiment, "zero", !alone && forward && (step->zero == 1 || step->zero == 2),
+    ok &= idle(experiment, "zero", several && forward && (step->zero == 1 || step->zero == 2),
                "pass = forward, which has no gradients and no optimizer", diag);
     ok &= idle(experiment, "weight_gradients", forward, "pass = forward", diag);
-    ok &= idle(experiment, "weight_gradients", !forward && dtype_accumulator(model) == model,
-               "a dtype in which sums are made too", diag);
+    ok &= idle(experiment, "weight_gradients", train && one_type, "a dtype in which sums are made too", diag);
     ok &= idle(experiment, "bucket", forward || alone, forward ? "pass = forward" : "cp = 1 and dp = 1", diag);
-    ok &= idle(experiment, "bucket", !forward && !alone && step->zero == 3,
+    ok &= idle(experiment, "bucket", train && several && step->zero == 3,
                "zero = 3, which sums the gradients of each layer", diag);
-    ok &= idle(experiment, "bucket", !forward && !alone && layer, "scope = layer", diag);
+    ok &= idle(experiment, "bucket", train && several && layer, "scope = layer", diag);
     ok &= idle(experiment, "optimizer", forward || layer, forward ? "pass = forward" : "scope = layer", diag);
     ok &= idle(experiment, "loss", layer, "scope = layer", diag);
     ok &= idle(experiment, "loss_chunks", layer, "scope = layer", diag);
     ok &= check_loss(experiment, diag);
     ok &= idle(experiment, "micro_batches", forward, "pass = forward", diag);
     if (step->scope == SCOPE_MODEL && step->bucket_layers > experiment->model.layers &&
-        is_written(experiment, "bucket"))
+        is_written(experiment, "bucket") && knows_shape(experiment))
         ok = experiment_complain(experiment, "step", "bucket", diag,
                                  "'bucket' = %" PRIu32 " layers of a model of %" PRIu32 ", expected at most these",
                                  step->bucket_layers, experiment->model.layers);
@@ -92,7 +111,7 @@ static bool check_division(const struct experiment *experiment, const char *sect
 static bool check_model(const struct experiment *experiment, struct diagnostics *diag)
 {
     const struct transformer *model = &experiment->model;
-    if (transformer_is_complete(model))
+    if (transformer_is_complete(model) || !knows_shape(experiment))
         return check_division(experiment, "parallel", "tp", model->ffn, "ffn", diag);
     return experiment_complain(experiment, "workload", "scope", diag,
                                "'scope' = %s of a model without layers, hidden, ffn or vocab, expected all four in "
@@ -103,6 +122,8 @@ static bool check_model(const struct experiment *experiment, struct diagnostics 
 bool step_check(const struct experiment *experiment, struct diagnostics *diag)
 {
     bool ok = true;
+    if (!experiment_knows(experiment, "workload", "scope"))
+        return true; /* whether there are layers at all */
     if (experiment->step.scope == SCOPE_ATTENTION)
         return check_attention(experiment, diag);
     if (experiment->new_tokens > 0)

@@ -228,6 +228,16 @@ static void a_table_stands_once(void **state)
     char *both = memory_format("%s%s", table_section, again);
     REFUSED(device_section, both,
             PROFILE ":17: kernel 'k', pass and head dim are those of line 11, expected one table of each");
+    free(both);
+    char *refused = replaced(again, "dtype = bf16, fp16", "dtype = fp23"); /* so it is not known of which it is */
+    both = memory_format("%s%s", refused, table_section);
+    REFUSED(device_section, both,
+            PROFILE ":12: 'dtype' is 'fp23', expected any, or a list of fp64, fp32, bf16, fp16, fp8");
+    free(both);
+    both = memory_format("%s%s", table_section, refused);
+    REFUSED(device_section, both,
+            PROFILE ":18: 'dtype' is 'fp23', expected any, or a list of fp64, fp32, bf16, fp16, fp8");
+    free(refused);
     free(again);
     free(both);
 }

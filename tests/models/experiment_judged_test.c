@@ -231,6 +231,87 @@ static void sizes_that_overflow_are_refused_and_large_ones_are_not(void **state)
                "head_dim = 128, cp = 8 and dp = 1 moves more bytes than 63 bits can count, expected a smaller product");
 }
 
+/* A step in which nearly every key has an effect because of what others say. */
+static const char step[] = "[model]\npreset = llama3-8b\ndtype = bf16\n"
+                           "[workload]\nscope = model\nseq_len = 4Ki\npass = train\nmask = documents:2Ki*2\n"
+                           "[parallel]\ncp = 2\ntp = 2\ndp = 2\n"
+                           "[schedule]\nalgorithm = ring\nsharding = per-document\n"
+                           "[step]\nsequence_parallel = no\nrecompute = full\nzero = 1\nweight_gradients = model\n"
+                           "bucket = 2\noptimizer = adam\nloss = fused\nloss_chunks = 2\nmicro_batches = 2\n";
+
+/* The same as above without one line, which `text` takes the place of. */
+static char *step_with(const char *line, const char *text)
+{
+    const char *at = strstr(step, line);
+    assert_non_null(at);
+    return memory_format("%.*s%s%s", (int)(at - step), step, text, at + strlen(line));
+}
+
+static void what_follows_from_a_wrong_value_is_not_held_against_other_keys(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *wrong, *message;
+    } cases[] = {
+        {"scope = model\n", "scope = xyz\n", "5: 'scope' is 'xyz', expected attention, layer or model"},
+        {"scope = model\n", "scoep = model\n", "5: unknown key 'scoep' in [workload], did you mean 'scope'?"},
+        {"scope = model\n", "scope model\n",
+         "5: 'scope model' is neither a section nor a key, expected [section] or "
+         "key = value"},
+        {"pass = train\n", "pass = xyz\n", "7: 'pass' is 'xyz', expected forward or train"},
+        {"mask = documents:2Ki*2\n", "mask = xyz\n",
+         "8: 'mask' is 'xyz', expected full | causal | window:4096 | documents:4096*32,1024"},
+        {"mask = documents:2Ki*2\n", "msk = documents:2Ki*2\n",
+         "8: unknown key 'msk' in [workload], did you mean 'mask'?"},
+        {"seq_len = 4Ki\n", "seq_len = xyz\n",
+         "6: 'seq_len' is 'xyz', expected a whole number such as 131072 or 128Ki"},
+        {"seq_len = 4Ki\n", "seqlen = 4Ki\n", "6: unknown key 'seqlen' in [workload], did you mean 'seq_len'?"},
+        {"preset = llama3-8b\n", "preset = llama3-9b\n", "2: unknown preset 'llama3-9b', did you mean 'llama3-8b'?"},
+        {"preset = llama3-8b\n", "prest = llama3-8b\n", "2: unknown key 'prest' in [model], did you mean 'preset'?"},
+        {"preset = llama3-8b\n",
+         "q_heads = 8\nkv_heads = 8\nhead_dim = 8\nlayers = xyz\nhidden = 64\nffn = 8\nvocab = 8\n",
+         "5: 'layers' is 'xyz', expected a whole number such as 131072 or 128Ki"},
+        {"dtype = bf16\n", "dtype = xyz\n", "3: 'dtype' is 'xyz', expected fp64, fp32, bf16, fp16 or fp8"},
+        {"cp = 2\n", "cp = xyz\n", "10: 'cp' is 'xyz', expected a whole number such as 131072 or 128Ki"},
+        {"tp = 2\n", "ttp = 2\n", "11: unknown key 'ttp' in [parallel], did you mean 'tp'?"},
+        {"dp = 2\n", "dp = xyz\n", "12: 'dp' is 'xyz', expected a whole number such as 131072 or 128Ki"},
+        {"zero = 1\n", "zero = xyz\n", "19: 'zero' is 'xyz', expected a whole number such as 131072 or 128Ki"},
+        {"sharding = per-document\n", "sharding = xyz\n",
+         "15: 'sharding' is 'xyz', expected contiguous | zigzag | striped | per-document | one count a rank such as "
+         "2,3 "
+         "or 1024*31,1000"},
+        {"algorithm = ring\n", "algoritm = ring\n",
+         "14: unknown key 'algoritm' in [schedule], did you mean 'algorithm'?"},
+    };
+    ACCEPTED(step);
+    experiment_fini(&experiment);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text = step_with(cases[i].line, cases[i].wrong), *message = memory_format("e.ini:%s", cases[i].message);
+        assert_false(READ(text));
+        EXPECT_LINES(&diag, message);
+        free(message);
+        free(text);
+    }
+    assert_false(READ(small, "workload.new_tokens=xyz", "workload.pass=forward", "workload.seq_len=7",
+                      "schedule.sharding=zigzag"));
+    EXPECT_LINES(&diag,
+                 "--set workload.new_tokens=xyz: 'new_tokens' is 'xyz', expected a whole number such as 131072 or "
+                 "128Ki");
+    assert_false(READ(small, "workload.new_tokens=2", "workload.pas=forward"));
+    EXPECT_LINES(&diag, "--set workload.pas=forward: unknown key 'pas' in [workload], did you mean 'pass'?");
+}
+
+static void one_wrong_value_does_not_hide_what_does_not_follow_from_it(void **state)
+{
+    (void)state;
+    assert_false(READ(step, "workload.scope=layer", "workload.pass=xyz", "parallel.tp=1"));
+    EXPECT_LINES(&diag, "--set workload.pass=xyz: 'pass' is 'xyz', expected forward or train",
+                 "e.ini:17: 'sequence_parallel' has no effect with tp = 1, expected no such key",
+                 "e.ini:22: 'optimizer' has no effect with scope = layer, expected no such key",
+                 "e.ini:23: 'loss' has no effect with scope = layer, expected no such key",
+                 "e.ini:24: 'loss_chunks' has no effect with scope = layer, expected no such key");
+}
+
 static void all_errors_of_a_file_come_in_one_go(void **state)
 {
     (void)state;
@@ -275,6 +356,8 @@ int main(void)
         cmocka_unit_test(layouts_are_judged),
         cmocka_unit_test(rings_are_judged),
         cmocka_unit_test(sizes_that_overflow_are_refused_and_large_ones_are_not),
+        cmocka_unit_test(what_follows_from_a_wrong_value_is_not_held_against_other_keys),
+        cmocka_unit_test(one_wrong_value_does_not_hide_what_does_not_follow_from_it),
         cmocka_unit_test(all_errors_of_a_file_come_in_one_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
