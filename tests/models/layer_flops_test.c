@@ -142,7 +142,7 @@ static void utilizations_are_the_published_ones(void **state)
         double s = 2048, h = model.hidden, l = model.layers, peak = rows[i].gpus * A100_PEAK;
         struct step_flops step = full_step(&model, rows[i].batch, s, RECOMPUTE_SELECTIVE);
         double mfu = utilization_of_model(&step, rows[i].seconds, peak);
-        double hfu = utilization_of_hardware(&step, rows[i].seconds, peak);
+        double hfu = flops_of_hardware(&step) / (rows[i].seconds * peak);
         double published = 72 * rows[i].batch * s * l * h * h * (1 + s / (3 * h) + 51200 / (12 * l * h));
         double counted_more = 8 * rows[i].batch * s * s * h * l;
         double rounding = 0.05 + rows[i].mfu * 0.005 / rows[i].seconds;
