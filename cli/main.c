@@ -289,8 +289,10 @@ static int give_advice(const struct options *options, struct processes *processe
     int exit_status = advice.signal ? EXIT_SIGNAL + advice.signal : (int)exit_status_of(status);
     if (status == PREDICTION_DONE && !outputs_write_advice(options, &advice, diag) && !advice.signal)
         exit_status = EXIT_FAILED;
-    if (exit_status == EXIT_DONE && !found)
-        exit_status = EXIT_FAILED; /* nothing fits */
+    if (exit_status == EXIT_DONE && !found) {
+        exit_status = EXIT_FAILED;
+        diagnostics_add(diag, "no candidate fits the devices' memory");
+    }
     if (processes)
         speak_once(processes, complete, diag);
     advice_fini(&advice);
@@ -325,8 +327,13 @@ static int find_longest(const struct options *options, struct diagnostics *diag)
     struct longest longest;
     int exit_status = exit_status_of(longest_find(&longest, &question, diag));
     progress_clear(&progress);
-    if (exit_status == EXIT_DONE && !outputs_write_longest(options, &longest, diag))
+    bool done = exit_status == EXIT_DONE, found = longest.fits.seq_len > 0;
+    if (done && !outputs_write_longest(options, &longest, diag))
         exit_status = EXIT_FAILED;
+    if (done && !found) {
+        exit_status = EXIT_FAILED;
+        diagnostics_add(diag, "no length fits the device's memory");
+    }
     longest_fini(&longest);
     return exit_status;
 }

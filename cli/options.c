@@ -277,20 +277,15 @@ static const char description[] =
     "  cpsim --check dgx-h100-4 --path 0:9 --plot cluster.png\n"
     "  cpsim --compare predicted.json measured.json --plot scatter.png\n"
     "\n"
-    "Of whole layers ([workload] scope): MFU is what the model's matrix products and attention take, forward and\n"
+    "Of whole layers ([workload] scope): MFU is what the model's matrix products and attention take, forward and "
     "backward, each once and attention by the pairs that the mask lets through, over what the devices could compute "
-    "in\n"
-    "the step at their dense 16-bit peak; HFU counts what is computed again too, FlashAttention's scores among it; MFU "
-    "as\n"
-    "PaLM counts takes 6 FLOPs a parameter and token, and attention without a mask. Exposed time is of CP, TP or DP: "
-    "of\n"
-    "the message that was waited for last.\n"
+    "in the step at their dense 16-bit peak; HFU counts what is computed again too, FlashAttention's scores among it; "
+    "MFU as PaLM counts takes 6 FLOPs a parameter and token, and attention without a mask. Exposed time is of CP, TP "
+    "or DP: of the message that was waited for last.\n"
     "\n"
-    "Exit status: 0 done; 1 a run or its verification failed, a validation was worse than its bounds, or a result "
-    "could "
-    "not be written; 2 bad usage or bad "
-    "input. A sweep is done "
-    "when at least one of its points ran and each of the others was refused as bad input.\n";
+    "Exit status: 0 done; 1 a run or its verification failed, a validation was worse than its bounds, nothing that "
+    "--advise or --longest looked at fits the memory, or a result could not be written; 2 bad usage or bad input. A "
+    "sweep is done when at least one of its points ran and each of the others was refused as bad input.\n";
 /* clang-format on */
 
 #define RANKS_MAX 1024 /* threads of one process */

@@ -338,7 +338,7 @@ static void when_nothing_fits_it_says_by_how_much(void **state)
     const char *text = "$CPSIM dgx-h100-4 $DIR/large.ini --gpus 1 --advise --set parallel.dp=1 --set parallel.cp=1 "
                        "--set step.zero= --set step.reserve='70 GiB' --engine analytic";
     expect(text, 1, "none of the candidates fits. Those that need least:", NULL);
-    expect(text, 1, "GiB too much", NULL);
+    expect(text, 1, "GiB too much", "cpsim: no candidate fits the devices' memory\n");
     expect(text, 1, "the first of them has room for sequences of ", NULL);
 }
 

@@ -244,7 +244,7 @@ static void the_longest_fits_and_the_next_does_not(void **state)
 static void the_longest_says_when_none_fits_or_lengths_cannot_be_tried(void **state)
 {
     (void)state;
-    char *text = memory_format("%s$CPSIM --longest $DIR/c.ini $DIR/x.ini --set 'step.reserve=99.99 GB'\n"
+    char *text = memory_format("%s$CPSIM --longest $DIR/c.ini $DIR/x.ini --set 'step.reserve=99.99 GB'; echo $?\n"
                                "$CPSIM --longest $DIR/c.ini $DIR/x.ini --set workload.mask=documents:4096; echo $?\n"
                                "$CPSIM --longest $DIR/c.ini $DIR/x.ini --set workload.seq_len=64 --trace t; echo $?",
                                files);
@@ -252,7 +252,8 @@ static void the_longest_says_when_none_fits_or_lengths_cannot_be_tried(void **st
     free(text);
     assert_non_null(strstr(outcome.out, "longest   none fits the device's"));
     assert_non_null(strstr(outcome.out, "next      8 tokens take"));
-    assert_non_null(strstr(outcome.out, "\n2\n2\n"));
+    assert_non_null(strstr(outcome.out, "\n1\n2\n2\n"));
+    assert_non_null(strstr(outcome.err, "cpsim: no length fits the device's memory\n"));
     assert_non_null(strstr(outcome.err, "'mask' lists documents of one seq_len, expected another mask with --longest"));
     assert_non_null(strstr(outcome.err, "--trace has no effect with --longest"));
     outcome_fini(&outcome);
