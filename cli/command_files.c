@@ -8,8 +8,8 @@
 #include "cli/command.h"
 #include "cli/compare_operations.h"
 #include "cli/list.h"
-#include "cli/options_judge.h"
 #include "cli/outputs.h"
+#include "cli/result_places.h"
 #include "cli/validation.h"
 
 int command_check(const struct options *options, struct diagnostics *diag)
@@ -69,11 +69,11 @@ static bool spare_sets(const struct options *options, const struct validation_se
 {
     bool fine = true;
     for (size_t i = 0; i < sets->count; i++) {
-        fine &= options_spare_file(options, sets->sets[i].path, diag);
-        fine &= options_spare_file(options, sets->sets[i].rows_path, diag);
+        fine &= result_places_spare(options, sets->sets[i].path, diag);
+        fine &= result_places_spare(options, sets->sets[i].rows_path, diag);
     }
     if (sets->bounds_path)
-        fine &= options_spare_file(options, sets->bounds_path, diag);
+        fine &= result_places_spare(options, sets->bounds_path, diag);
     return fine;
 }
 

@@ -1,18 +1,14 @@
-/* options_judge.c - see options_judge.h. Two results for one place are found by what the place is, not by its spelling.
- */
+/* options_judge.c - see options_judge.h. */
 #include "cli/options_judge.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cli/gpu_options.h"
 #include "cli/list.h"
+#include "cli/options_plots.h"
+#include "cli/result_places.h"
 #include "hw/measure.h"
-#include "models/base/memory.h"
-#include "models/input/data_path.h"
 
 static void forbid(struct diagnostics *diag, bool typed, const char *option, const char *mode)
 {
@@ -294,181 +290,16 @@ static void judge_mode(struct options *options, const struct given_options *give
         diagnostics_add(diag, "--operations has no effect without --json");
 }
 
-static void judge_plots(struct options *options, struct diagnostics *diag)
-{
-    bool algorithms = options->mode == COMMAND_ALGORITHMS, sweep = options->mode == COMMAND_SWEEP || algorithms;
-    bool sensitivity = options->mode == COMMAND_SENSITIVITY, explain = options->mode == COMMAND_EXPLAIN;
-    bool compare = options->mode == COMMAND_COMPARE, validate = options->mode == COMMAND_VALIDATE;
-    bool check = options->mode == COMMAND_CHECK, advise = options->mode == COMMAND_ADVISE;
-    for (size_t i = 0; i < options->n_plots; i++) {
-        struct plot_target *target = &options->plots[i];
-        if (!target->kind_given)
-            target->kind = algorithms            ? PLOT_ALGORITHMS
-                           : sweep               ? PLOT_SCALING
-                           : sensitivity         ? PLOT_TORNADO
-                           : explain             ? PLOT_PATH
-                           : advise              ? PLOT_PARETO
-                           : compare || validate ? PLOT_SCATTER
-                           : check               ? PLOT_TOPOLOGY
-                                                 : PLOT_TIMELINE;
-        bool compares = target->kind == PLOT_SCATTER || target->kind == PLOT_PHASES || target->kind == PLOT_TIMELINES;
-        if (sensitivity && target->kind != PLOT_TORNADO)
-            diagnostics_add(diag, "a sensitivity has no %s plot, expected tornado", plot_kind_name(target->kind));
-        else if (target->kind == PLOT_TORNADO && !sensitivity)
-            diagnostics_add(diag, "a tornado plot needs --sensitivity");
-        else if (explain && target->kind != PLOT_PATH)
-            diagnostics_add(diag, "an explanation has no %s plot, expected path", plot_kind_name(target->kind));
-        else if (target->kind == PLOT_PATH && !explain)
-            diagnostics_add(diag, "a path plot needs --explain");
-        else if (advise && target->kind != PLOT_PARETO)
-            diagnostics_add(diag, "an advice has no %s plot, expected pareto", plot_kind_name(target->kind));
-        else if (target->kind == PLOT_PARETO && !advise)
-            diagnostics_add(diag, "a pareto plot needs --advise");
-        else if (compare && !compares)
-            diagnostics_add(diag, "a comparison has no %s plot, expected scatter, phases or timelines",
-                            plot_kind_name(target->kind));
-        else if (validate && target->kind != PLOT_SCATTER)
-            diagnostics_add(diag, "a validation has no %s plot, expected scatter", plot_kind_name(target->kind));
-        else if (check && target->kind != PLOT_TOPOLOGY)
-            diagnostics_add(diag, "a check has no %s plot, expected topology", plot_kind_name(target->kind));
-        else if (!compare && !validate && compares && !sweep)
-            diagnostics_add(diag, "a %s plot needs --compare", plot_kind_name(target->kind));
-        else if (target->kind == PLOT_ALGORITHMS && !algorithms)
-            diagnostics_add(diag, "an algorithms plot needs --compare-algorithms");
-        else if (algorithms && target->kind != PLOT_ALGORITHMS && target->kind != PLOT_SCALING)
-            diagnostics_add(diag, "a comparison of algorithms has no %s plot, expected algorithms or scaling",
-                            plot_kind_name(target->kind));
-        else if (sweep && target->kind != PLOT_SCALING && target->kind != PLOT_ALGORITHMS)
-            diagnostics_add(diag, "a sweep has no %s plot, expected scaling", plot_kind_name(target->kind));
-        else if (!sweep && !compare && !validate && target->kind == PLOT_SCALING)
-            diagnostics_add(diag, "a scaling plot needs --sweep");
-        else if (!check && !sweep && !compare && !validate && target->kind == PLOT_TOPOLOGY)
-            diagnostics_add(diag, "a topology plot needs --check");
-    }
-    if (options->script && !options->n_plots)
-        diagnostics_add(diag, "--script needs --plot, which says what the script draws");
-}
-
-struct place {
-    const char *option, *path;
-};
-
-static bool is_stdout(const char *path)
-{
-    return path && strcmp(path, "-") == 0;
-}
-
-/* The folder of `path` with all links resolved, and its last part behind it; NULL if there is no such folder. */
-static char *future_path(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = memory_format("%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    char *resolved = realpath(folder, NULL), *future = NULL;
-    if (resolved)
-        future = memory_format("%s/%s", resolved, slash ? slash + 1 : path);
-    free(resolved);
-    free(folder);
-    return future;
-}
-
-/* Whether both paths lead to one file, however it is spelled, and though it may not be there yet. */
-static bool same_place(const char *a, const char *b)
-{
-    a = is_stdout(a) ? "/dev/stdout" : a;
-    b = is_stdout(b) ? "/dev/stdout" : b;
-    if (strcmp(a, b) == 0)
-        return true;
-    struct stat at_a, at_b;
-    bool a_there = stat(a, &at_a) == 0, b_there = stat(b, &at_b) == 0;
-    if (a_there && b_there)
-        return S_ISREG(at_a.st_mode) && at_a.st_dev == at_b.st_dev && at_a.st_ino == at_b.st_ino;
-    if (a_there || b_there)
-        return false;
-    char *future_a = future_path(a), *future_b = future_path(b);
-    bool same = future_a && future_b && strcmp(future_a, future_b) == 0;
-    free(future_a);
-    free(future_b);
-    return same;
-}
-
-/* The path of the file that is read for the name at `index`. */
-static char *input_path(const struct options *options, size_t index)
-{
-    const char *name = options->files.items[index];
-    if (options->mode == COMMAND_COMPARE || options->mode == COMMAND_VALIDATE) /* nothing of which is shipped */
-        return memory_text(name);
-    bool check = options->mode == COMMAND_CHECK; /* files of any kind in any order */
-    char *path = data_path_find(check || index + 1 < options->files.count ? "topologies" : "experiments", name);
-    if (!path && check)
-        path = data_path_find("experiments", name);
-    return path ? path : memory_text(name);
-}
-
-/* The files that results go to, and with `terminal_too` standard output; the caller frees the array. */
-static struct place *result_places(const struct options *options, bool terminal_too, size_t *count)
-{
-    struct place *places = memory_zeroed(5 + options->n_plots, sizeof *places);
-    const struct place named[] = {
-        {"--json", options->json}, {"--csv", options->csv}, {"--trace", options->trace}, {"--script", options->script}};
-    *count = 0;
-    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
-        if (named[i].path && (terminal_too || !is_stdout(named[i].path)))
-            places[(*count)++] = named[i];
-    size_t terminal_plots = 0;
-    for (size_t i = 0; i < options->n_plots; i++) {
-        bool terminal = is_stdout(options->plots[i].path);
-        if (terminal && (!terminal_too || options->script || terminal_plots++ || options->table))
-            continue; /* drawings may follow each other, and the table, in the terminal */
-        places[(*count)++] = (struct place){"--plot", options->plots[i].path};
-    }
-    return places;
-}
-
-bool options_spare_file(const struct options *options, const char *path, struct diagnostics *diag)
-{
-    size_t count;
-    struct place *places = result_places(options, false, &count);
-    bool fine = true;
-    for (size_t i = 0; i < count; i++)
-        if (same_place(places[i].path, path))
-            fine = diagnostics_add(diag, "%s would overwrite '%s', which is read", places[i].option, path);
-    free(places);
-    return fine;
-}
-
-/* Two results must not go to one place, nor a result over one of the files that were read. */
-static void judge_places(const struct options *options, struct diagnostics *diag)
-{
-    size_t count;
-    struct place *places = result_places(options, true, &count);
-    if (options->table && count > 0)
-        places[count++] = (struct place){"the table", "-"};
-    for (size_t i = 0; i < count; i++) {
-        for (size_t k = 0; k < i; k++)
-            if (same_place(places[i].path, places[k].path))
-                diagnostics_add(diag, "%s and %s both write to '%s'", places[k].option, places[i].option,
-                                places[k].path);
-        for (size_t k = 0; k < options->files.count; k++) {
-            char *input = input_path(options, k);
-            if (same_place(places[i].path, input))
-                diagnostics_add(diag, "%s would overwrite '%s', which is read", places[i].option,
-                                options->files.items[k]);
-            free(input);
-        }
-    }
-    free(places);
-}
-
 void options_judge(struct options *options, const struct given_options *given, struct diagnostics *diag)
 {
     judge_mode(options, given, diag);
-    judge_plots(options, diag);
-    bool claimed =
-        is_stdout(options->json) || is_stdout(options->csv) || is_stdout(options->trace) || is_stdout(options->script);
+    options_judge_plots(options, diag);
+    bool claimed = place_is_stdout(options->json) || place_is_stdout(options->csv) || place_is_stdout(options->trace) ||
+                   place_is_stdout(options->script);
     if (options->details && options->quiet)
         diagnostics_add(diag, "--details and --quiet exclude each other");
     else if (options->details && claimed)
         diagnostics_add(diag, "--details has no effect when another result goes to standard output");
     options->table = !options->quiet && !claimed;
-    judge_places(options, diag);
+    result_places_judge(options, diag);
 }

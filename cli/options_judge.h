@@ -1,5 +1,4 @@
-/* options_judge.h - what the options mean together: the mode, options without effect in it, results that share a place.
- */
+/* options_judge.h - what the options mean together: the mode, and options without effect in it. */
 #ifndef CPSIM_CLI_OPTIONS_JUDGE_H
 #define CPSIM_CLI_OPTIONS_JUDGE_H
 
@@ -14,8 +13,5 @@ struct given_options {
 
 /* Decides the mode, completes `options` and adds a message for everything that makes no sense. */
 void options_judge(struct options *options, const struct given_options *given, struct diagnostics *diag);
-
-/* Adds a message for every result that would go over the file `path`, which is read though nobody typed it. */
-bool options_spare_file(const struct options *options, const char *path, struct diagnostics *diag);
 
 #endif
