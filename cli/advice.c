@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "cli/advice_overrides.h"
 #include "cli/advice_search.h"
 #include "cli/input_cache.h"
 #include "cli/longest.h"

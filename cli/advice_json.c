@@ -11,6 +11,7 @@
 
 #include "cli/advice.h"
 #include "cli/advice_difference.h"
+#include "cli/advice_overrides.h"
 #include "cli/json_set.h"
 #include "cli/writers.h"
 

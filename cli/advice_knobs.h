@@ -11,6 +11,9 @@ bool advice_knobs_read(struct advice_space *space, const struct question *questi
 /* 1 + the index of `value` among the knob's values, to which it is added if it is not there. */
 uint16_t advice_knob_intern(struct advice_knob *knob, const char *value);
 
+/* Whether the experiment's file itself has the key, whatever overrides make of it. */
+bool advice_is_in_file(const struct advice_space *space, const char *key);
+
 /* Whether a count is among the values that were typed or fixed; true if none were. */
 bool advice_knob_allows(const struct advice_knob *knob, uint64_t value);
 

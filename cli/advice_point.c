@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/advice_overrides.h"
 #include "cli/prediction.h"
 #include "cli/worker_pool.h"
 #include "models/base/memory.h"

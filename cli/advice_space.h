@@ -103,18 +103,4 @@ void advice_space_fini(struct advice_space *space);
 /* The value of a knob in a candidate; NULL: not written. */
 const char *advice_value(const struct advice_space *space, size_t candidate, size_t knob);
 
-/* The overrides that make the experiment the candidate: those of `question`, but for knobs, then "key=value" of each
- * that is written, "key=" of each that is no more. The caller frees the items and the array. */
-char **advice_overrides(const struct advice_space *space, const struct question *question, size_t candidate,
-                        size_t *count);
-void advice_overrides_free(char **overrides, size_t count);
-
-/* The command that predicts the candidate; the caller frees it. */
-char *advice_command(const struct advice_space *space, const struct question *question, size_t candidate);
-
-/* "tp 8 x cp 4 x dp 2, usp (ulysses 4), zigzag, ZeRO 1, recompute full": the caller frees it. */
-char *advice_name(const struct advice_space *space, size_t candidate);
-/* The algorithm with its degrees: "usp 4 x 8". The caller frees it. */
-char *advice_algorithm(const struct advice_space *space, size_t candidate);
-
 #endif

@@ -6,6 +6,8 @@
 
 #include "cli/advice.h"
 #include "cli/advice_difference.h"
+#include "cli/advice_names.h"
+#include "cli/advice_overrides.h"
 #include "cli/quantity.h"
 #include "cli/summary.h"
 #include "cli/text_table.h"

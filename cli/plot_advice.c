@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli/advice.h"
+#include "cli/advice_names.h"
 #include "cli/plot_square.h"
 #include "cli/plot_style.h"
 #include "cli/quantity.h"
