@@ -33,13 +33,8 @@ static const char experiment[] = "[model]\nq_heads = 8\nkv_heads = 8\nhead_dim =
 static void write_steps(const char *folder, const char *name, const char *published, const char *rows)
 {
     char *ini = memory_format("[published]\ntopology = toy-2\nrows = %s.csv\nsource = made up\nkind = steps\n%s%s",
-                              name, published, experiment),
-         *ini_name = memory_format("%s.ini", name), *csv_name = memory_format("%s.csv", name);
-    write_file(folder, ini_name, ini);
-    write_file(folder, csv_name, rows);
-    free(ini);
-    free(ini_name);
-    free(csv_name);
+                              name, published, experiment);
+    write_published(folder, name, ini, rows);
 }
 
 static double number_of(const json_t *object, const char *key)

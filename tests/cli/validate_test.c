@@ -30,25 +30,15 @@ static void write_set(const char *folder, const char *name, const char *publishe
 {
     char *ini = memory_format("[published]\ntitle = the title of %s\ntopology = toy-2\nrows = %s.csv\nsource = made "
                               "up\n%s%s",
-                              name, name, published, experiment),
-         *ini_name = memory_format("%s.ini", name), *csv_name = memory_format("%s.csv", name);
-    write_file(folder, ini_name, ini);
-    write_file(folder, csv_name, rows);
-    free(ini);
-    free(ini_name);
-    free(csv_name);
+                              name, name, published, experiment);
+    write_published(folder, name, ini, rows);
 }
 
 static void write_links(const char *folder, const char *name, const char *published, const char *rows)
 {
     char *ini = memory_format("[published]\ntopology = toy-2\nrows = %s.csv\nsource = made up\nkind = links\n%s", name,
-                              published),
-         *ini_name = memory_format("%s.ini", name), *csv_name = memory_format("%s.csv", name);
-    write_file(folder, ini_name, ini);
-    write_file(folder, csv_name, rows);
-    free(ini);
-    free(ini_name);
-    free(csv_name);
+                              published);
+    write_published(folder, name, ini, rows);
 }
 
 /* ---- attention ---- */

@@ -23,6 +23,17 @@ static inline void write_file(const char *folder, const char *name, const char *
     free(path);
 }
 
+/* Writes a set NAME.ini with its rows in NAME.csv; frees `ini`. */
+static inline void write_published(const char *folder, const char *name, char *ini, const char *rows)
+{
+    char *ini_name = memory_format("%s.ini", name), *csv_name = memory_format("%s.csv", name);
+    write_file(folder, ini_name, ini);
+    write_file(folder, csv_name, rows);
+    free(ini);
+    free(ini_name);
+    free(csv_name);
+}
+
 static inline const json_t *set_of(const json_t *validation, size_t index)
 {
     return json_array_get(json_object_get(validation, "sets"), index);

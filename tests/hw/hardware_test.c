@@ -10,8 +10,8 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "models/result/memory.h"
 #include "models/schedule/algorithms/algorithm.h"
+#include "tests/hw/predicted_peak.h"
 #include "tests/hw/scene.h"
 
 /* ---- random cases ---- */
@@ -113,18 +113,6 @@ static void make_random_case(struct random_case *c, struct dice *dice)
 }
 
 /* ---- what must hold for every run ---- */
-
-static uint64_t predicted_peak(const struct program *program)
-{
-    struct stream_order order;
-    stream_order_init(&order, program);
-    struct moment *moments = memory_zeroed(program->n_ops, sizeof *moments);
-    const double phase_end[PHASE_COUNT] = {1, 2};
-    uint64_t bytes = memory_peak(&order, moments, phase_end).bytes;
-    free(moments);
-    stream_order_fini(&order);
-    return bytes;
-}
 
 /* From the operations' own account. */
 static struct wire_count scheduled_traffic(const struct program *program)

@@ -9,23 +9,11 @@
 // clang-format on
 #include <math.h>
 
-#include "models/result/memory.h"
 #include "models/schedule/algorithms/algorithm.h"
 #include "tests/hw/layer_scene.h"
+#include "tests/hw/predicted_peak.h"
 
 /* ---- what must hold for every run ---- */
-
-static uint64_t predicted_peak(const struct program *program)
-{
-    struct stream_order order;
-    stream_order_init(&order, program);
-    struct moment *moments = memory_zeroed(program->n_ops, sizeof *moments);
-    const double phase_end[PHASE_COUNT] = {1, 2};
-    uint64_t bytes = memory_peak(&order, moments, phase_end).bytes;
-    free(moments);
-    stream_order_fini(&order);
-    return bytes;
-}
 
 /* Memory as predicted, and every byte that a send of the program has. */
 static void expect_account(const struct scene *scene)

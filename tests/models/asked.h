@@ -5,14 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "models/base/memory.h"
 #include "models/schedule/algorithms/algorithm.h"
 #include "models/schedule/checker.h"
 #include "models/schedule/execution.h"
-#include "models/schedule/schedule.h"
 #include "tests/models/program_sums.h"
+#include "tests/models/schedule_text.h"
 
 struct asked {
     struct experiment experiment;
@@ -50,18 +49,8 @@ static inline char *asked_text(unsigned cp, unsigned seq_len, const char *worklo
 /* False with messages when the experiment, or the algorithm, is refused. Every key must have an effect. */
 static inline bool asked_try(struct asked *a, char *text, struct diagnostics *diag)
 {
-    char path[] = "/tmp/cpsim-test-XXXXXX";
-    int file = mkstemp(path);
-    assert_true(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text));
-    close(file);
-    free(text);
     memset(a, 0, sizeof *a);
-    bool good = experiment_read(&a->experiment, path, NULL, 0, diag);
-    unlink(path);
-    if (good && !schedule_init(&a->schedule, &a->experiment, NULL, diag)) {
-        experiment_fini(&a->experiment);
-        good = false;
-    }
+    bool good = schedule_of_text(&a->experiment, &a->schedule, text, diag);
     if (good)
         a->programs = schedule_build_all(&a->schedule);
     return good;
@@ -96,12 +85,7 @@ static inline void expect_refusal(char *text, const char *words)
     struct diagnostics diag;
     diagnostics_init(&diag);
     assert_false(asked_try(&a, text, &diag));
-    if (diag.count != 1)
-        diagnostics_print(&diag, stderr, "  ");
-    assert_int_equal(diag.count, 1);
-    if (!strstr(diag.lines[0], words))
-        fail_msg("'%s' does not say '%s'", diag.lines[0], words);
-    diagnostics_fini(&diag);
+    expect_one_message(&diag, words);
 }
 
 static inline void expect_refused(const struct question *question, const char *words)

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "models/base/memory.h"
 #include "models/schedule/algorithms/algorithm.h"
@@ -14,7 +13,7 @@
 #include "models/schedule/execution.h"
 #include "models/schedule/layers/layers.h"
 #include "models/schedule/layers/layers_checker.h"
-#include "models/schedule/schedule.h"
+#include "tests/models/schedule_text.h"
 
 struct layers_scene {
     struct experiment experiment;
@@ -35,23 +34,12 @@ struct layers_question {
 
 static inline bool layers_try(struct layers_scene *s, const struct layers_question *q, struct diagnostics *diag)
 {
-    char path[] = "/tmp/cpsim-test-XXXXXX";
     char *text = memory_format("[model]\n%s\n[workload]\n%s\n[parallel]\n%s\n[schedule]\n%s\n%s%s\n",
                                q->model ? q->model : SMALL_MODEL, q->workload, q->parallel,
                                q->schedule ? q->schedule : "algorithm = ring\nsharding = contiguous",
                                q->step ? "[step]\n" : "", q->step ? q->step : "");
-    int file = mkstemp(path);
-    assert_true(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text));
-    close(file);
-    free(text);
     memset(s, 0, sizeof *s);
-    bool good = experiment_read(&s->experiment, path, NULL, 0, diag);
-    unlink(path);
-    if (good && !schedule_init(&s->schedule, &s->experiment, NULL, diag)) {
-        experiment_fini(&s->experiment);
-        good = false;
-    }
-    return good;
+    return schedule_of_text(&s->experiment, &s->schedule, text, diag);
 }
 
 static inline void layers_scene_build(struct layers_scene *s, uint64_t node_gpus)
@@ -123,12 +111,7 @@ static inline void layers_expect_refused(const struct layers_question *q, const 
     struct diagnostics diag;
     diagnostics_init(&diag);
     assert_false(layers_try(&s, q, &diag));
-    if (diag.count != 1)
-        diagnostics_print(&diag, stderr, "  ");
-    assert_int_equal(diag.count, 1);
-    if (!strstr(diag.lines[0], words))
-        fail_msg("'%s' does not say '%s'", diag.lines[0], words);
-    diagnostics_fini(&diag);
+    expect_one_message(&diag, words);
 }
 
 #endif

@@ -1,60 +1,35 @@
-/* Where a rank's time goes, on timelines made by hand. Rank 0 is measured; rank 1 is there to be its peer. */
+/* Where a rank's time goes, on timelines made by hand. Rank 0 is measured. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 // clang-format off
 #include <cmocka.h>
 // clang-format on
 
-#include "models/result/rank_time.h"
 #include "models/schedule/execution.h"
+#include "tests/models/hand.h"
 #include "tests/models/plain_buffer.h"
 
-#define OPS_MAX 16
-
-/* Two programs under construction and the moments of rank 0's operations. */
-struct hand {
-    struct program programs[2];
-    struct moment moments[OPS_MAX];
-};
-
-static void hand_init(struct hand *hand)
+/* Both ranks with eight buffers. */
+static void hand_make(struct hand *hand)
 {
-    memset(hand, 0, sizeof *hand);
-    for (uint32_t r = 0; r < 2; r++) {
-        program_init(&hand->programs[r], r);
+    hand_init(hand);
+    for (uint32_t r = 0; r < 2; r++)
         for (int b = 0; b < 8; b++)
             plain_buffer(&hand->programs[r], (struct lanes){0, 1, 0, 1}, "b", TENSOR_KV, DTYPE_FP32, ROLE_RECEIVED, 1,
                          4);
-    }
 }
 
-/* A local operation of rank 0 from `begin` to `end` that reads one buffer and writes another. */
 static uint32_t local(struct hand *hand, enum stream stream, uint32_t read, uint32_t write, double begin, double end)
 {
     struct op op = {.kind = stream_computes(stream) ? OP_ATTEND : OP_ACCUMULATE, .stream = (uint8_t)stream};
-    uint32_t index = program_add_op(&hand->programs[0], op, &read, 1, &write, 1);
-    hand->moments[index] = (struct moment){begin, begin, end};
-    return index;
+    return hand_add(hand, op, read, write, begin, end);
 }
 
-/* A message from rank 1 into a buffer of rank 0. */
 static void receive(struct hand *hand, enum stream stream, uint32_t group, uint32_t write, double begin, double end)
 {
-    struct op op = {.kind = OP_RECEIVE, .stream = (uint8_t)stream, .group = group, .peer = 1, .bytes = 4};
-    uint32_t index = program_add_op(&hand->programs[0], op, NULL, 0, &write, 1);
-    hand->moments[index] = (struct moment){begin, begin, end};
-    op.kind = OP_SEND;
-    op.peer = 0;
-    program_add_op(&hand->programs[1], op, &write, 1, NULL, 0);
-}
-
-static void end_phase(struct hand *hand, enum phase phase)
-{
-    program_end_phase(&hand->programs[0], phase);
-    program_end_phase(&hand->programs[1], phase);
+    hand_receive(hand, (struct op){.stream = (uint8_t)stream, .group = group}, write, begin, end);
 }
 
 /* Measures rank 0, with phases that end at `forward` and `backward`, and checks what must always hold. */
@@ -74,8 +49,7 @@ static struct rank_time measure(struct hand *hand, double forward, double backwa
     rank_time_init(&time, &ops, (struct instance_times){.moments = hand->moments}, phase_end);
     rank_ops_fini(&ops);
     execution_destroy(execution);
-    program_fini(&hand->programs[0]);
-    program_fini(&hand->programs[1]);
+    hand_fini(hand);
     assert_true(time.compute_seconds + time.exposed_seconds + time.idle_seconds == backward);
     assert_true(time.overlapped_seconds <= time.compute_seconds);
     assert_true(time.overlapped_seconds <= time.communication_seconds);
@@ -87,7 +61,7 @@ static void waiting_for_a_late_peer_is_idle_and_for_a_message_under_way_exposed(
 {
     (void)state;
     struct hand hand;
-    hand_init(&hand);
+    hand_make(&hand);
     receive(&hand, STREAM_EXCHANGE, 0, 2, 3, 7);
     local(&hand, STREAM_COMPUTE, 0, 1, 0, 2);
     uint32_t waits = local(&hand, STREAM_COMPUTE, 2, 1, 7, 9);
@@ -107,7 +81,7 @@ static void what_runs_behind_a_kernel_is_overlapped(void **state)
 {
     (void)state;
     struct hand hand;
-    hand_init(&hand);
+    hand_make(&hand);
     receive(&hand, STREAM_EXCHANGE, 0, 2, 1, 7);
     local(&hand, STREAM_COMPUTE, 0, 1, 0, 5);
     local(&hand, STREAM_COMPUTE, 2, 1, 7, 9);
@@ -122,7 +96,7 @@ static void a_message_that_nobody_waits_for_is_not_exposed(void **state)
 {
     (void)state;
     struct hand hand;
-    hand_init(&hand);
+    hand_make(&hand);
     receive(&hand, STREAM_GRADIENT, 0, 3, 2, 6);
     receive(&hand, STREAM_EXCHANGE, 0, 2, 4, 5);
     local(&hand, STREAM_COMPUTE, 0, 1, 0, 2);
@@ -139,7 +113,7 @@ static void waiting_through_another_stream_counts(void **state)
 {
     (void)state;
     struct hand hand;
-    hand_init(&hand);
+    hand_make(&hand);
     local(&hand, STREAM_COMPUTE, 0, 1, 0, 1);
     receive(&hand, STREAM_GRADIENT, 0, 3, 2, 4);
     local(&hand, STREAM_EXCHANGE, 3, 4, 4, 5);
@@ -156,7 +130,7 @@ static void a_sum_beside_the_compute_stream_is_compute_and_never_exposed(void **
 {
     (void)state;
     struct hand hand;
-    hand_init(&hand);
+    hand_make(&hand);
     local(&hand, STREAM_COMPUTE, 0, 1, 0, 4);
     receive(&hand, STREAM_GRADIENT, 0, 3, 1, 3);
     local(&hand, STREAM_GRADIENT, 3, 4, 3, 6); /* half of it behind the kernel */
@@ -179,7 +153,7 @@ static void waiting_for_one_of_a_group_is_waiting_for_all(void **state)
 {
     (void)state;
     struct hand hand;
-    hand_init(&hand);
+    hand_make(&hand);
     uint32_t group = program_new_group(&hand.programs[0]);
     program_new_group(&hand.programs[1]);
     receive(&hand, STREAM_EXCHANGE, group, 2, 1, 2);
@@ -196,7 +170,7 @@ static void without_overlap_messages_of_the_compute_stream_are_exposed(void **st
 {
     (void)state;
     struct hand hand;
-    hand_init(&hand);
+    hand_make(&hand);
     local(&hand, STREAM_COMPUTE, 0, 1, 0, 1);
     receive(&hand, STREAM_COMPUTE, 0, 2, 2, 5);
     local(&hand, STREAM_COMPUTE, 0, 1, 5, 6);
@@ -212,7 +186,7 @@ static void behind_the_last_kernel_of_a_phase_all_transfers_are_exposed_and_the_
 {
     (void)state;
     struct hand hand;
-    hand_init(&hand);
+    hand_make(&hand);
     local(&hand, STREAM_COMPUTE, 0, 1, 0, 2);
     receive(&hand, STREAM_EXCHANGE, 0, 2, 1, 4);
     receive(&hand, STREAM_GRADIENT, 0, 3, 5, 6);
@@ -230,7 +204,7 @@ static void a_rank_without_kernels_is_exposed_while_its_messages_move(void **sta
 {
     (void)state;
     struct hand hand;
-    hand_init(&hand);
+    hand_make(&hand);
     receive(&hand, STREAM_EXCHANGE, 0, 2, 1, 4);
     struct rank_time time = measure(&hand, 10, 10);
     assert_true(time.exposed_seconds == time.communication_seconds);
@@ -244,7 +218,7 @@ static void kernels_of_two_streams_that_overlap_are_computing_once(void **state)
 {
     (void)state;
     struct hand hand;
-    hand_init(&hand);
+    hand_make(&hand);
     receive(&hand, STREAM_EXCHANGE, 0, 2, 1, 9);
     uint32_t first = local(&hand, STREAM_COMPUTE, 0, 1, 0, 4), third = local(&hand, STREAM_COMPUTE, 2, 1, 9, 10);
     uint32_t second = local(&hand, STREAM_COMPUTE_2, 0, 3, 1, 7);
@@ -268,7 +242,7 @@ static void what_either_compute_stream_waits_for_is_exposed(void **state)
 {
     (void)state;
     struct hand hand;
-    hand_init(&hand);
+    hand_make(&hand);
     local(&hand, STREAM_COMPUTE, 0, 1, 0, 2);
     receive(&hand, STREAM_GRADIENT, 0, 5, 2, 3);
     receive(&hand, STREAM_EXCHANGE, 0, 2, 5, 6);
@@ -289,7 +263,7 @@ static void a_compute_stream_that_waits_long_is_looked_at_in_every_gap(void **st
 {
     (void)state;
     struct hand hand;
-    hand_init(&hand);
+    hand_make(&hand);
     for (int i = 0; i < 3; i++)
         local(&hand, STREAM_COMPUTE, 0, 1, 4 * i, 4 * i + 1);
     receive(&hand, STREAM_EXCHANGE, 0, 2, 2, 3);

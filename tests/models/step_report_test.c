@@ -15,32 +15,10 @@
 #include "models/layer/parameters.h"
 #include "models/result/memory.h"
 #include "models/result/micro_batches.h"
-#include "models/result/rank_time.h"
 #include "models/result/step_figures.h"
 #include "models/schedule/execution.h"
 #include "models/schedule/layer_names.h"
-
-#define NONE UINT32_MAX
-#define OPS_MAX 16
-
-/* Rank 0's program, the moments of its operations, and its peer's program. */
-struct hand {
-    struct program programs[2];
-    struct moment moments[OPS_MAX];
-};
-
-static void hand_init(struct hand *hand)
-{
-    memset(hand, 0, sizeof *hand);
-    program_init(&hand->programs[0], 0);
-    program_init(&hand->programs[1], 1);
-}
-
-static void hand_fini(struct hand *hand)
-{
-    program_fini(&hand->programs[0]);
-    program_fini(&hand->programs[1]);
-}
+#include "tests/models/hand.h"
 
 static uint32_t buffer(struct hand *hand, enum tensor tensor, enum buffer_role role, uint64_t bytes, bool kept)
 {
@@ -60,26 +38,13 @@ static uint32_t local(struct hand *hand, enum op_kind kind, struct layer_work wo
 {
     struct program *program = &hand->programs[0];
     const struct op op = {.kind = (uint8_t)kind, .work = program_add_work(program, work)};
-    uint32_t index = program_add_op(program, op, &read, read != NONE, &write, write != NONE);
-    hand->moments[index] = (struct moment){begin, begin, end};
-    return index;
+    return hand_add(hand, op, read, write, begin, end);
 }
 
 static void receive(struct hand *hand, enum stream stream, enum traffic traffic, uint32_t write, double begin,
                     double end)
 {
-    struct op op = {.kind = OP_RECEIVE, .stream = (uint8_t)stream, .traffic = (uint8_t)traffic, .peer = 1, .bytes = 4};
-    uint32_t index = program_add_op(&hand->programs[0], op, NULL, 0, &write, 1);
-    hand->moments[index] = (struct moment){begin, begin, end};
-    op.kind = OP_SEND;
-    op.peer = 0;
-    program_add_op(&hand->programs[1], op, &write, 1, NULL, 0);
-}
-
-static void end_phase(struct hand *hand, enum phase phase)
-{
-    program_end_phase(&hand->programs[0], phase);
-    program_end_phase(&hand->programs[1], phase);
+    hand_receive(hand, (struct op){.stream = (uint8_t)stream, .traffic = (uint8_t)traffic}, write, begin, end);
 }
 
 static struct rank_time measure(struct hand *hand, double forward, double backward)

@@ -9,8 +9,7 @@
 // clang-format on
 
 #include "models/schedule/algorithms/algorithm.h"
-#include "tests/random_implementation.h"
-#include "tests/sim/folding.h"
+#include "tests/sim/random_pair.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #define CASES 4 /* of each algorithm */
@@ -29,23 +28,9 @@ static bool pair_fold_schedule(struct pair *pair)
 /* True if the experiment was accepted and every message has a way. */
 static bool random_pair(struct dice *dice, const char *algorithm, struct pair *pair)
 {
-    const struct random_bounds bounds = {
-        .ranks_max = dice_chance(dice, 4) ? 32 : 9, .rows_max = 12, .dtype = DTYPE_BF16};
-    *pair = (struct pair){.experiment = random_experiment(dice, algorithm, &bounds), .drawn = true};
-    struct experiment *e = &pair->experiment;
-    bool even = dice_chance(dice, 2);
-    if (even)
-        make_even(e);
-    e->implementation = random_implementation(dice);
-    random_layout(dice, e, even);
-    struct diagnostics unused;
-    diagnostics_init(&unused);
-    bool accepted = schedule_init(&pair->schedule, e, &unused, &unused);
-    diagnostics_fini(&unused);
-    if (!accepted) {
-        random_experiment_fini(e);
+    bool even = draw_experiment(dice, algorithm, dice_chance(dice, 4) ? 32 : 9, pair), accepted;
+    if (!draw_schedule(pair))
         return false;
-    }
     find_machine(dice, pair, even);
     accepted = pair_fold_schedule(pair);
     if (!accepted)

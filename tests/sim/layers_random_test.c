@@ -11,9 +11,8 @@
 #include "models/schedule/algorithms/algorithm.h"
 #include "models/schedule/checker.h"
 #include "models/schedule/layers/layers_checker.h"
-#include "tests/random_implementation.h"
 #include "tests/random_layers.h"
-#include "tests/sim/folding.h"
+#include "tests/sim/random_pair.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #define PROVED 10 /* of each algorithm */
@@ -26,23 +25,15 @@
 /* True if the experiment was accepted. */
 static bool draw(struct dice *dice, const char *algorithm, uint32_t ranks_max, struct pair *pair)
 {
-    const struct random_bounds bounds = {.ranks_max = ranks_max, .rows_max = 12, .dtype = DTYPE_BF16};
-    *pair = (struct pair){.experiment = random_experiment(dice, algorithm, &bounds), .drawn = true};
-    struct experiment *e = &pair->experiment;
-    bool even = dice_chance(dice, 2);
-    if (even)
-        make_even(e);
-    e->implementation = random_implementation(dice);
-    random_layout(dice, e, even);
-    struct diagnostics unused;
-    diagnostics_init(&unused);
-    bool accepted = random_layers(dice, e) && schedule_init(&pair->schedule, e, &unused, &unused);
-    diagnostics_fini(&unused);
-    if (accepted)
-        find_machine(dice, pair, even);
-    else
-        random_experiment_fini(e);
-    return accepted;
+    bool even = draw_experiment(dice, algorithm, ranks_max, pair);
+    if (!random_layers(dice, &pair->experiment)) {
+        random_experiment_fini(&pair->experiment);
+        return false;
+    }
+    if (!draw_schedule(pair))
+        return false;
+    find_machine(dice, pair, even);
+    return true;
 }
 
 static void prove(struct pair *pair)

@@ -6,8 +6,7 @@
 #define CPSIM_TESTS_SIM_LAYOUT_PROGRAMS_H
 
 #include "tests/models/plain_buffer.h"
-#include "tests/random_implementation.h"
-#include "tests/sim/folding.h"
+#include "tests/sim/random_pair.h"
 
 #define ITEMS_MAX 12
 #define BUFFERS 4
@@ -158,22 +157,10 @@ static inline void make_programs(struct pair *pair, const struct plot *plot)
 /* True if the experiment was accepted and every message has a way. */
 static inline bool random_layout_pair(struct dice *dice, struct pair *pair, bool *uniform)
 {
-    const struct random_bounds bounds = {.ranks_max = 9, .rows_max = 12, .dtype = DTYPE_BF16};
-    *pair = (struct pair){.experiment = random_experiment(dice, "ring", &bounds), .drawn = true};
-    struct experiment *e = &pair->experiment;
-    bool even = dice_chance(dice, 2);
-    if (even)
-        make_even(e);
-    e->implementation = random_implementation(dice);
-    random_layout(dice, e, even);
-    struct diagnostics unused;
-    diagnostics_init(&unused);
-    bool accepted = schedule_init(&pair->schedule, e, &unused, &unused);
-    diagnostics_fini(&unused);
-    if (!accepted) {
-        random_experiment_fini(e);
+    bool even = draw_experiment(dice, "ring", 9, pair), accepted;
+    if (!draw_schedule(pair))
         return false;
-    }
+    const struct experiment *e = &pair->experiment;
     const struct layout layout = {
         .cp = e->degree[PARALLEL_CP], .tp = e->degree[PARALLEL_TP], .dp = e->degree[PARALLEL_DP]};
     *uniform = dice_chance(dice, 2);
