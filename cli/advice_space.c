@@ -41,8 +41,10 @@ static bool list_candidates(struct advice_space *space, struct diagnostics *diag
                                ADVICE_CANDIDATES_MAX);
     if (space->n_candidates > 0)
         return check_used(space, diag);
-    char *undivided = space->n_undivided ? memory_format(": the dp of %zu does not divide them", space->n_undivided)
-                                         : memory_text("");
+    char *undivided = space->n_undivided
+                          ? memory_format(": of %zu that divide heads and seq_len, no dp divides the sequences",
+                                          space->n_undivided)
+                          : memory_text(": no tp x cp divides the heads and seq_len");
     diagnostics_add(diag,
                     "no layout of %" PRIu64 " GPUs is possible for steps of %" PRIu64
                     " sequence%s (batch x dp x micro_batches of the experiment)%s",

@@ -267,8 +267,8 @@ static void write_counts(const struct advice *advice, bool details, FILE *stream
                 text_of_count(advice->n_skipped).text, advice->signal ? ", or nobody got to them" : "");
     fputc('\n', stream);
     if (space->n_undivided)
-        fprintf(stream, "          %zu layouts have a dp that does not divide the %" PRIu64 " sequences of a step\n",
-                space->n_undivided, space->sequences);
+        fprintf(stream, "          %zu layout%s a dp that does not divide the %" PRIu64 " sequences of a step\n",
+                space->n_undivided, space->n_undivided == 1 ? " has" : "s have", space->sequences);
     if (advice->trials_ran_out)
         fputs("          more candidates than were simulated may be as good: --fix or --vary fewer keys\n", stream);
     if (details)

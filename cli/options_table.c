@@ -5,7 +5,8 @@
 
 const struct argp_option options_table[] = {
     {NULL, 0, NULL, 0, "The question:", 1},
-    {"set", OPTION_SET, "KEY=VALUE", 0, "Override a key of either file, or add it: section.key=value (repeatable)", 1},
+    {"set", OPTION_SET, "KEY=VALUE", 0,
+     "Override a key of either file, or add it: section.key=value; section.key= takes it back (repeatable)", 1},
     {"engine", OPTION_ENGINE, "NAME", 0, "simgrid (default) or analytic, which knows no contention: a lower bound", 1},
     {"without", OPTION_WITHOUT, "MECHANISM", 0,
      "Leave a mechanism of the cost model out, to see what it is worth (--list mechanisms; repeatable)", 1},
@@ -178,9 +179,11 @@ const char options_description[] =
     "  cpsim dgx-h100-4 llama3-8b-1m --sweep parallel.cp=1,2,4,8,16,32 \\\n"
     "      --json scaling.json --plot scaling.png\n"
     "  cpsim dgx-h100-4 llama3-8b-1m --sweep schedule.algorithm=ring,all-gather \\\n"
-    "      --sweep 'level cluster.bandwidth=200 Gb/s, 400 Gb/s' --plot -\n"
-    "  mpirun -n 64 cpsim dgx-h100-4 llama3-8b-1m --engine analytic --json grid.json \\\n"
-    "      --points summary --sweep parallel.cp=4,8 --sweep workload.seq_len=256Ki,1Mi\n"
+    "      --set 'override net.link=cluster: *' \\\n"
+    "      --sweep 'override net.factor=0.5,1' --plot -\n"
+    "  mpirun -n 64 cpsim dgx-h100-4 llama3-8b-1m --engine analytic \\\n"
+    "      --json grid.json --points summary --sweep parallel.cp=4,8 \\\n"
+    "      --sweep workload.seq_len=256Ki,1Mi\n"
     "  cpsim dgx-h100-4 llama3-8b-1m --compare-algorithms --plot algorithms.png\n"
     "  cpsim dgx-h100-4 llama3-8b-1m --sensitivity --plot tornado.png\n"
     "  cpsim dgx-h100-4 llama3-8b-1m --explain\n"
