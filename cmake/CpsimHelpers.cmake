@@ -30,6 +30,21 @@ function(cpsim_library name)
   target_link_libraries(${name} PUBLIC cpsim_options ${ARGN})
 endfunction()
 
+# Tests are many programs: where there is a linker faster than the usual one (gold comes with Debian's), it links them.
+include(CheckLinkerFlag)
+set(cpsim_test_linker "")
+foreach(linker lld gold)
+  check_linker_flag(C "-fuse-ld=${linker}" CPSIM_HAVE_${linker})
+  if(CPSIM_HAVE_${linker} AND NOT cpsim_test_linker)
+    set(cpsim_test_linker "-fuse-ld=${linker}")
+  endif()
+endforeach()
+# And most of a test's compilation is the optimisation of what runs once.
+set(cpsim_test_optimisation $<$<CONFIG:RelWithDebInfo>:-O1>)
+if(CPSIM_SANITIZE)
+  set(cpsim_test_optimisation -O0)
+endif()
+
 # cpsim_test(FILE LINK...): one cmocka program; tests/sim/ring_test.c becomes the test sim.ring_test.
 function(cpsim_test file)
   get_filename_component(base "${file}" NAME_WE)
@@ -41,6 +56,8 @@ function(cpsim_test file)
     set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C)
   endif()
   target_link_libraries(${target} PRIVATE ${ARGN} PkgConfig::CMOCKA)
+  target_link_options(${target} PRIVATE ${cpsim_test_linker})
+  target_compile_options(${target} PRIVATE ${cpsim_test_optimisation})
   target_compile_definitions(${target} PRIVATE CPSIM_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                              CPSIM_COMMAND="$<TARGET_FILE:cpsim>")
   add_test(NAME ${folder}.${base} COMMAND ${target} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
