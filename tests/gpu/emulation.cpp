@@ -34,7 +34,9 @@
 #define ERROR_ILLEGAL 700       /* cudaErrorIllegalAddress */
 
 #if defined(__SANITIZE_ADDRESS__)
-#define ADDRESS_SANITIZER 1 /* it must see every change of stacks: it follows swapcontext, not jumps */
+#define ADDRESS_SANITIZER 1
+#include <dlfcn.h>
+#include <sanitizer/asan_interface.h>
 #endif
 
 enum state { READY, TOGETHER, AT_BARRIER, WAITING, DONE };
@@ -72,7 +74,6 @@ static struct {
     unsigned char shared[SHARED_MAX];
     size_t shared_bytes;
     bool awaited[SHARED_MAX / 4]; /* words that a copy is on its way to */
-    ucontext_t scheduler;
     jmp_buf scheduler_resume;
     bool failed;
     int number;                                   /* of the device whose memory the kernel may touch */
@@ -81,14 +82,23 @@ static struct {
 
 /* ---- turns ---- */
 
-static void to_scheduler(struct thread *thread)
+/* The sanitizer's longjmp takes the stack that it leaves for given up and forgets what must not be touched there; here
+ * each stack is returned to, so it is the C library's own. */
+static void jump(jmp_buf to)
 {
 #ifdef ADDRESS_SANITIZER
-    swapcontext(&thread->start, &device.scheduler);
+    static void (*const longjmp_of_libc)(jmp_buf, int) =
+        (void (*)(jmp_buf, int))dlsym(dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "_longjmp");
+    longjmp_of_libc(to, 1);
 #else
-    if (!_setjmp(thread->resume))
-        _longjmp(device.scheduler_resume, 1);
+    _longjmp(to, 1);
 #endif
+}
+
+static void to_scheduler(struct thread *thread)
+{
+    if (!_setjmp(thread->resume))
+        jump(device.scheduler_resume);
 }
 
 static void run_thread()
@@ -102,16 +112,15 @@ static void give_turn(uint32_t number)
 {
     struct thread *thread = &device.threads[number];
     device.current = number;
-#ifdef ADDRESS_SANITIZER
-    swapcontext(&device.scheduler, &thread->start);
-#else
     if (_setjmp(device.scheduler_resume))
         return;
     if (thread->started)
-        _longjmp(thread->resume, 1);
+        jump(thread->resume);
     thread->started = true;
-    setcontext(&thread->start);
+#ifdef ADDRESS_SANITIZER
+    __asan_unpoison_memory_region(thread->stack, STACK_BYTES); /* of a thread that never came to its end */
 #endif
+    setcontext(&thread->start);
 }
 
 /* Says what is wrong; a thread that says it never runs again. */
