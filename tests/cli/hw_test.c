@@ -18,7 +18,8 @@
 #define SMALL "cpu-small --compute cpu --set workload.seq_len=256 --iterations 3 --warmup 1"
 #define ALONE "$CPSIM --hw " SMALL
 /* Of any user, on any number of cores; OpenMPI itself leaks, which address sanitizers would make a failure. */
-#define MPI_ENVIRONMENT "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0; "
+#define MPI_ENVIRONMENT                                                                                                \
+    "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0:$ASAN_OPTIONS; "
 #define MPIRUN MPI_ENVIRONMENT "timeout 50 mpirun --oversubscribe --quiet -n "
 
 /* The value at "a.b.c", which must be there. */

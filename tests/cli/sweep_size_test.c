@@ -24,7 +24,8 @@
     "$CPSIM toy-2 two-owners --engine analytic --set workload.seq_len=64 --quiet "                                     \
     "--sweep workload.batch=$B --sweep 'schedule.sharding=zigzag;striped;40,20' 2>$DIR/messages"
 
-#define MPI_ENVIRONMENT "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0; "
+#define MPI_ENVIRONMENT                                                                                                \
+    "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0:$ASAN_OPTIONS; "
 #define MPIRUN MPI_ENVIRONMENT "timeout 50 mpirun --oversubscribe --quiet "
 
 /* $B, and functions: the first child of process $1, or the second, as soon as it has one; when file $1 has something.
