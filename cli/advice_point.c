@@ -288,6 +288,7 @@ void advice_point_answer(const struct advice_space *space, const struct question
     diagnostics_init(&look.diag);
     asked.lenient = &look.lenient;
     asked.spares_interval = depth == ADVICE_SCREENING;
+    asked.figures_only = true;
     if (depth == ADVICE_SCREENING)
         asked.engine = &engine_analytic;
     answer.status = look_at(&look, &space->base);

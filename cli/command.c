@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "cli/idle_overrides.h"
+
 enum exit_status exit_status_of(enum prediction_status status)
 {
     return status == PREDICTION_DONE ? EXIT_DONE : status == PREDICTION_BAD_INPUT ? EXIT_BAD_INPUT : EXIT_FAILED;
@@ -34,7 +36,7 @@ void print_idle_overrides(const struct prediction *prediction, const struct ques
 {
     struct diagnostics notes;
     diagnostics_init(&notes);
-    prediction_note_idle(prediction, question, &notes);
+    idle_overrides_note(prediction, question, &notes);
     diagnostics_print(&notes, stderr, "cpsim: note: ");
     diagnostics_fini(&notes);
 }

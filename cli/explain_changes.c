@@ -282,7 +282,7 @@ static void work_on_change(void *context, size_t index, FILE *stream)
     const struct work *work = context;
     struct question question = *work->runs->question;
     question.progress = NULL;
-    question.spares_interval = true;
+    question.spares_interval = question.figures_only = true;
     struct diagnostics diag;
     diagnostics_init(&diag);
     const struct change *change = &work->changes->items[index];

@@ -138,8 +138,8 @@ static bool sets_key_of(const char *text, const char *section)
     return strncmp(text, section, length) == 0 && text[length] == '.';
 }
 
-void idle_overrides_note(const struct prediction *prediction, const struct question *question,
-                         struct diagnostics *notes)
+static void note_sections(const struct prediction *prediction, const struct question *question,
+                          struct diagnostics *notes)
 {
     const struct ini_document *document = prediction->topology.document;
     uint32_t number = 0;
@@ -159,4 +159,31 @@ void idle_overrides_note(const struct prediction *prediction, const struct quest
                             question->overrides[i], section);
         }
     }
+}
+
+/* The level that an override is about, its size apart, which is about how many GPUs there are; NULL: none. */
+static const struct level *level_of_override(const struct topology *topology, const char *text)
+{
+    for (uint32_t k = 0; k < topology->n_levels; k++) {
+        const struct level *level = &topology->levels[k];
+        size_t length = strlen(level->name);
+        if (strncmp(text, "level ", 6) == 0 && strncmp(text + 6, level->name, length) == 0 && text[6 + length] == '.')
+            return strncmp(text + 7 + length, "size", 4) == 0 ? NULL : level;
+    }
+    return NULL;
+}
+
+void idle_overrides_note(const struct prediction *prediction, const struct question *question,
+                         struct diagnostics *notes)
+{
+    for (size_t i = 0; i < question->n_overrides; i++) {
+        const struct level *level = level_of_override(&prediction->topology, question->overrides[i]);
+        bool crossed = false;
+        for (uint32_t k = 0; level && k < prediction->report.n_links; k++)
+            crossed |= strcmp(prediction->report.links[k].name, level->name) == 0;
+        if (level && !crossed)
+            diagnostics_add(notes, "--set %s: has no effect, no message crosses level '%s'", question->overrides[i],
+                            level->name);
+    }
+    note_sections(prediction, question, notes);
 }

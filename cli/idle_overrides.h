@@ -16,7 +16,8 @@ bool override_is_idle(const struct prediction *prediction, uint32_t number);
 /* Whether no message crosses any link of the [link A B] of that name, "link A B". */
 bool graph_link_is_idle(const struct prediction *prediction, const char *section);
 
-/* Adds a line for each --set of such an override or link. */
+/* Of a prediction that has run: adds a line for each --set of a level, link, override or GPU that is not used. (The
+ * same key in a file is no mistake.) */
 void idle_overrides_note(const struct prediction *prediction, const struct question *question,
                          struct diagnostics *notes);
 

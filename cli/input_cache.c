@@ -36,12 +36,12 @@ struct input_cache {
     struct shelf experiments, topologies, devices, schedules;
     struct found_path paths[PATHS_MAX];
     size_t n_paths;
-    struct tile_memo tiles;
+    struct kernel_memo kernels;
 };
 
-struct tile_memo *input_cache_tiles(struct input_cache *cache)
+struct kernel_memo *input_cache_kernels(struct input_cache *cache)
 {
-    return &cache->tiles;
+    return &cache->kernels;
 }
 
 static void fini_experiment(void *reading)

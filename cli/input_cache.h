@@ -8,7 +8,7 @@
 #ifndef CPSIM_CLI_INPUT_CACHE_H
 #define CPSIM_CLI_INPUT_CACHE_H
 
-#include "models/cost/tile_schedule.h"
+#include "models/cost/kernel_fit.h"
 #include "models/input/device.h"
 #include "models/input/experiment.h"
 #include "models/input/topology.h"
@@ -32,8 +32,8 @@ struct kept_schedule {
 /* Lives as long as the process. */
 struct input_cache *input_cache_create(void);
 
-/* Work of tiles that predictions have computed (cost.memo). */
-struct tile_memo *input_cache_tiles(struct input_cache *cache);
+/* What predictions have found out about kernels (cost.memo). */
+struct kernel_memo *input_cache_kernels(struct input_cache *cache);
 
 /* What tells readings of a kind of file apart; the caller frees it. */
 char *input_cache_key(const char *path, const char *const *overrides, size_t n_overrides);

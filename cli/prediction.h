@@ -33,8 +33,8 @@ struct prediction {
     struct shape_facts *facts; /* of its shapes, and plans of them; a cache's, NULL without one */
     struct plan_memo *memo;
     struct cost cost;
-    struct tile_memo *tiles; /* of `cost`, unless the question has a cache */
-    struct plan plan;        /* of all ranks, unless their ways are many; its simulation is gone */
+    struct kernel_memo *kernels; /* of `cost`, unless the question has a cache */
+    struct plan plan;            /* of all ranks, unless their ways are many; its simulation is gone */
     struct folding folding;
     struct timeline timeline;
     struct report report;                /* of the whole step; all else is of its last micro-batch */
@@ -72,11 +72,8 @@ enum prediction_status prediction_run(struct prediction *prediction, const struc
  * gradients, with costs made anew from the prediction's device and topology. Fills `report`. */
 enum prediction_status prediction_run_pass(const struct prediction *prediction, const struct question *question,
                                            struct report *report, struct diagnostics *diag);
-/* Of a prediction that has run: adds a line for each override of a level, link or GPU that is not used. (The same key
- * in a file is no mistake: a topology serves many experiments.) */
-void prediction_note_idle(const struct prediction *prediction, const struct question *question,
-                          struct diagnostics *notes);
-/* Instead of that, for a run of its schedule on this machine: fills placement and report, and takes over the timeline.
+/* Instead of predicting, for a run of its schedule on this machine: fills placement and report, and takes over the
+ * timeline.
  */
 enum prediction_status prediction_take_run(struct prediction *prediction, struct timeline *timeline,
                                            const struct measured_times *times, double device_bytes,

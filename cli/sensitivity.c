@@ -65,7 +65,7 @@ static void work_on_run(void *context, size_t run, FILE *stream)
     diagnostics_init(&diag);
     question.progress = NULL;
     question.phase = NULL;
-    question.spares_interval = true;
+    question.spares_interval = question.figures_only = true;
     scale_for(&work->sensitivity->constants, run);
     if (prediction_make_costs(prediction, &question, &diag) &&
         prediction_run(prediction, &question, &diag) == PREDICTION_DONE) {

@@ -44,7 +44,7 @@ static double computed_seconds(const struct program *program, const double *seco
 struct local_times *local_times_create(const struct ensemble *ensemble, const struct cost *cost)
 {
     struct local_times *times = memory_zeroed(1, sizeof *times);
-    struct tile_memo *memo = NULL;
+    struct kernel_memo *memo = NULL;
     struct cost kept = *cost;
     if (!kept.memo)
         kept.memo = memo = memory_zeroed(1, sizeof *memo);

@@ -33,7 +33,7 @@ static bool report_lack(const struct cost *cost, enum kernel_lack lack, const ch
 }
 
 bool cost_init_kept(struct cost *cost, const struct device *device, const struct topology *topology,
-                    const struct schedule *schedule, struct tile_memo *memo, struct diagnostics *diag)
+                    const struct schedule *schedule, struct kernel_memo *memo, struct diagnostics *diag)
 {
     const struct experiment *experiment = schedule->experiment;
     *cost = (struct cost){.device = device, .topology = topology, .schedule = schedule, .memo = memo};
@@ -89,7 +89,7 @@ static struct kernel_block block_of(const struct cost *cost, const struct op *op
                                  .pairs = (double)op->pairs,
                                  .edges = edges(cost->schedule, op),
                                  .without = cost->without,
-                                 .memo = cost->memo};
+                                 .memo = cost->memo ? &cost->memo->tiles : NULL};
 }
 
 /* The rates that a kernel was fitted to are those of squares, which arithmetic limits. Few queries on many keys, or

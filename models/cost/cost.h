@@ -27,9 +27,9 @@ struct cost {
     const struct schedule *schedule;
     struct kernel_fit fit[PASS_COUNT];
     enum cost_end end;
-    uint32_t moved;         /* bit i: constant i (below) is at `end`, the others in the middle */
-    mechanism_set without;  /* none, unless the caller sets it after cost_init */
-    struct tile_memo *memo; /* spares time where many blocks are alike; NULL, unless the caller sets it */
+    uint32_t moved;           /* bit i: constant i (below) is at `end`, the others in the middle */
+    mechanism_set without;    /* none, unless the caller sets it after cost_init */
+    struct kernel_memo *memo; /* spares time where many blocks are alike; NULL, unless the caller sets it */
 };
 
 /* False, with a message that names what the profile has, when it lacks the kernel, dtype, head dim or pass. */
@@ -38,7 +38,7 @@ bool cost_init(struct cost *cost, const struct device *device, const struct topo
 
 /* The same with a memo, which outlives the costs. */
 bool cost_init_kept(struct cost *cost, const struct device *device, const struct topology *topology,
-                    const struct schedule *schedule, struct tile_memo *memo, struct diagnostics *diag);
+                    const struct schedule *schedule, struct kernel_memo *memo, struct diagnostics *diag);
 
 /* The costs of messages and of everything local but attention, which no kernel of the device is looked up for. */
 void cost_init_transfers(struct cost *cost, const struct device *device, const struct topology *topology,

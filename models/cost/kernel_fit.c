@@ -19,6 +19,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <xxhash.h>
+
 #define TERMS 3 /* a, b, c */
 #define TERM_A 1U
 #define TERM_B 2U
@@ -274,6 +276,43 @@ static struct kernel_fit_masks fit_masks(const struct kernel_fit *fit, mechanism
     return masks;
 }
 
+/* All that the terms follow from. */
+static void fit_key(const struct kernel_fit *fit, uint64_t key[2])
+{
+    const struct attention_table *table = fit->table;
+    const double numbers[] = {
+        fit->flops_per_pair,       table->heads,          table->batch,          table->tokens,
+        table->rate_scale,         table->spread,         (double)table->pass,   (double)table->persistent,
+        kernel_fit_tile_rows(fit), kernel_fit_slots(fit), (double)table->n_full, (double)table->n_causal};
+    XXH64_hash_t points = XXH3_64bits(table->full, table->n_full * sizeof *table->full);
+    points = XXH3_64bits_withSeed(table->causal, table->n_causal * sizeof *table->causal, points);
+    XXH128_hash_t hash = XXH3_128bits_withSeed(numbers, sizeof numbers, points);
+    key[0] = hash.low64;
+    key[1] = hash.high64;
+}
+
+static void fit_terms(struct kernel_fit *fit, struct kernel_memo *memo)
+{
+    uint64_t key[2];
+    struct tile_memo *tiles = memo ? &memo->tiles : NULL;
+    fit_key(fit, key);
+    for (size_t i = 0; memo && i < KERNEL_MEMO_FITS; i++) {
+        if (memcmp(memo->fits[i].key, key, sizeof key) != 0)
+            continue;
+        fit->fitted = memo->fits[i].fitted;
+        fit->level = memo->fits[i].level;
+        return;
+    }
+    fit->fitted = fit_masks(fit, 0, tiles);
+    fit->level = fit_masks(fit, 1U << MECHANISM_WAVES, tiles);
+    if (!memo)
+        return;
+    size_t place = memo->next_fit++ % KERNEL_MEMO_FITS;
+    memcpy(memo->fits[place].key, key, sizeof key);
+    memo->fits[place].fitted = fit->fitted;
+    memo->fits[place].level = fit->level;
+}
+
 static double lesser_bound(double one, double other)
 {
     return one > 0.0 && (other <= 0.0 || one < other) ? one : other;
@@ -365,7 +404,7 @@ static enum kernel_lack report_missing(const struct device *device, const char *
 }
 
 bool kernel_fit_init_kept(struct kernel_fit *fit, const struct device *device, const char *kernel,
-                          enum attention_pass pass, enum dtype dtype, uint32_t head_dim, struct tile_memo *memo,
+                          enum attention_pass pass, enum dtype dtype, uint32_t head_dim, struct kernel_memo *memo,
                           struct diagnostics *diag)
 {
     if (!*kernel)
@@ -385,8 +424,7 @@ bool kernel_fit_init_kept(struct kernel_fit *fit, const struct device *device, c
     fit->flops_per_pair = (pass == PASS_FORWARD ? 4.0 : 10.0) * head_dim;
     /* The peak is that of 16-bit types, which 8-bit types exceed. */
     set_bounds(fit, dtype == DTYPE_FP8 ? 0.0 : device->peak_flops_per_s);
-    fit->fitted = fit_masks(fit, 0, memo);
-    fit->level = fit_masks(fit, 1U << MECHANISM_WAVES, memo);
+    fit_terms(fit, memo);
     return true;
 }
 

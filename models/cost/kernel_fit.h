@@ -60,12 +60,24 @@ struct kernel_fit {
     enum kernel_lack lack;         /* why there is no fit; the rest is then zero */
 };
 
+/* For those who ask for few different fits and schedules of tiles many times: what was asked last is kept. Starts as
+ * zeros. */
+#define KERNEL_MEMO_FITS 8
+struct kernel_memo {
+    struct tile_memo tiles;
+    struct {
+        uint64_t key[2]; /* of all that the terms follow from; zeros: none */
+        struct kernel_fit_masks fitted, level;
+    } fits[KERNEL_MEMO_FITS];
+    size_t next_fit; /* to give way */
+};
+
 /* The fit for `kernel` ("" = the device's default). False with a message naming what there is. */
 bool kernel_fit_init(struct kernel_fit *fit, const struct device *device, const char *kernel, enum attention_pass pass,
                      enum dtype dtype, uint32_t head_dim, struct diagnostics *diag);
-/* The same; what is known of the work of tiles is in `memo`, and kept there. */
+/* The same; what is known is in `memo`, and kept there. */
 bool kernel_fit_init_kept(struct kernel_fit *fit, const struct device *device, const char *kernel,
-                          enum attention_pass pass, enum dtype dtype, uint32_t head_dim, struct tile_memo *memo,
+                          enum attention_pass pass, enum dtype dtype, uint32_t head_dim, struct kernel_memo *memo,
                           struct diagnostics *diag);
 
 /* Seconds for `heads` (query heads x batch) of a block of query_rows x key_rows with `pairs` visible pairs a head

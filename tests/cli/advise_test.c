@@ -282,7 +282,7 @@ static void advice_does_not_depend_on_workers(void **state)
 
 /* OpenMPI itself leaks, which address sanitizers would make a failure. */
 #define MPIRUN                                                                                                         \
-    "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0; timeout 100 "       \
+    "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0:$ASAN_OPTIONS; timeout 100 "       \
     "mpirun --oversubscribe --quiet -n 2 "
 
 static void advice_is_the_same_under_mpirun(void **state)

@@ -287,6 +287,19 @@ static void rows_have_the_fields_of_their_header(void **state)
     outcome_fini(&outcome);
 }
 
+/* Without the JSON, in which all ranks stand, few of them are looked at. */
+static void rows_alone_are_those_of_whole_runs(void **state)
+{
+    (void)state;
+    struct outcome alone = run("--csv - --sweep step.micro_batches=1,3 --sweep step.recompute=none,full --quiet");
+    struct outcome whole = run("--csv - --sweep step.micro_batches=1,3 --sweep step.recompute=none,full --quiet "
+                               "--json $DIR/whole.json");
+    assert_int_equal(alone.status, 0);
+    assert_string_equal(alone.out, whole.out);
+    outcome_fini(&alone);
+    outcome_fini(&whole);
+}
+
 static void the_table_says_what_people_compare_steps_by(void **state)
 {
     (void)state;
@@ -405,6 +418,7 @@ int main(void)
         cmocka_unit_test(the_longest_fits_and_the_next_does_not),
         cmocka_unit_test(the_longest_says_when_none_fits_or_lengths_cannot_be_tried),
         cmocka_unit_test(rows_have_the_fields_of_their_header),
+        cmocka_unit_test(rows_alone_are_those_of_whole_runs),
         cmocka_unit_test(the_table_says_what_people_compare_steps_by),
         cmocka_unit_test(traces_name_parts_and_layers),
         cmocka_unit_test(plots_have_all_kinds_of_a_step),

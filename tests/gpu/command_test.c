@@ -230,7 +230,7 @@ static void under_mpirun_the_note_is_given_once(void **state)
     if (!can)
         skip();
     struct outcome outcome = shell("export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-                                   "ASAN_OPTIONS=detect_leaks=0; timeout 50 mpirun --oversubscribe --quiet -n 2 " RUN
+                                   "ASAN_OPTIONS=detect_leaks=0:$ASAN_OPTIONS; timeout 50 mpirun --oversubscribe --quiet -n 2 " RUN
                                    "--set model.dtype=fp32 --quiet");
     const char *first = strstr(outcome.err, "running on the CPU\n");
     assert_int_equal(outcome.status, 0);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/base/memory.h"
 #include "models/cost/kernel_fit.h"
 #include "models/input/data_path.h"
 #include "models/input/device.h"
@@ -96,6 +97,40 @@ static void terms_that_made_a_table_are_recovered_from_it(void **state)
         assert_terms(&fit.fitted.full, full);
         assert_terms(&fit.fitted.causal, causal);
     }
+}
+
+/* A memo has the terms of a table as it is, not as it was. */
+static void what_is_kept_is_what_would_be_fitted(void **state)
+{
+    (void)state;
+    const struct kernel_terms full = {.seconds = 2e-5, .seconds_per_row = 3e-10, .seconds_per_pair = 5e-13};
+    const struct kernel_terms causal = {.seconds = 1e-5, .seconds_per_row = 7e-10, .seconds_per_pair = 6e-13};
+    struct kernel_memo *memo = memory_zeroed(1, sizeof *memo);
+    struct synthetic synthetic;
+    synthetic_init(&synthetic, PASS_FORWARD, full, causal);
+    double *const changed[] = {NULL,
+                               NULL, /* as before: from the memo */
+                               &synthetic.full[2].flops_per_s,
+                               &synthetic.causal[0].seq_len,
+                               &synthetic.table.rate_scale,
+                               &synthetic.table.heads,
+                               &synthetic.table.spread};
+    struct kernel_fit before = {0};
+    for (size_t i = 0; i < sizeof changed / sizeof *changed; i++) {
+        struct diagnostics diag;
+        struct kernel_fit kept, fitted;
+        diagnostics_init(&diag);
+        if (changed[i])
+            *changed[i] = *changed[i] * 1.25 + 0.25;
+        assert_true(kernel_fit_init_kept(&kept, &synthetic.device, "", PASS_FORWARD, DTYPE_BF16, 64, memo, &diag));
+        fit_synthetic(&synthetic, &fitted);
+        assert_memory_equal(&kept.fitted, &fitted.fitted, sizeof kept.fitted);
+        assert_memory_equal(&kept.level, &fitted.level, sizeof kept.level);
+        bool same = memcmp(&kept.fitted, &before.fitted, sizeof kept.fitted) == 0;
+        assert_true(i == 0 || i > 4 || same == !changed[i]); /* the last two only may change terms */
+        before = kept;
+    }
+    free(memo);
 }
 
 static void a_term_that_would_be_negative_is_zero_and_the_rest_is_fitted_without_it(void **state)
@@ -484,6 +519,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(terms_that_made_a_table_are_recovered_from_it),
+        cmocka_unit_test(what_is_kept_is_what_would_be_fitted),
         cmocka_unit_test(a_term_that_would_be_negative_is_zero_and_the_rest_is_fitted_without_it),
         cmocka_unit_test(one_point_gives_its_rate_and_one_mask_serves_the_other),
         cmocka_unit_test(backward_rows_are_the_mean_of_queries_and_keys),
