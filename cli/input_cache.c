@@ -11,6 +11,7 @@
 #include "models/schedule/schedule.h"
 
 #define READINGS_MAX 128
+#define TOPOLOGIES_MAX 1024 /* grids go over these for each experiment */
 #define SCHEDULES_MAX 4
 
 struct reading {
@@ -77,7 +78,7 @@ struct input_cache *input_cache_create(void)
 {
     struct input_cache *cache = memory_zeroed(1, sizeof *cache);
     cache->experiments = new_shelf(sizeof(struct experiment), READINGS_MAX, fini_experiment);
-    cache->topologies = new_shelf(sizeof(struct topology), READINGS_MAX, fini_topology);
+    cache->topologies = new_shelf(sizeof(struct topology), TOPOLOGIES_MAX, fini_topology);
     cache->devices = new_shelf(sizeof(struct device), READINGS_MAX, fini_device);
     cache->schedules = new_shelf(sizeof(struct kept_schedule), SCHEDULES_MAX, fini_schedule);
     return cache;

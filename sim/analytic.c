@@ -21,40 +21,32 @@ static bool run_execution(struct event_loop *loop, struct diagnostics *diag)
     return recorder_end(&loop->recorder, diag);
 }
 
-static bool run_events(const struct simulation *simulation, struct timeline *timeline, struct diagnostics *diag)
+/* The order to run in, if one is known or worth keeping. */
+static const struct run_order *known_order(const struct plan *plan, const struct order_times **times)
 {
-    struct event_loop loop;
-    if (!event_loop_init(&loop, simulation, timeline, diag))
-        return false;
-    bool good = run_execution(&loop, diag);
-    event_loop_fini(&loop);
-    return good;
-}
-
-/* Runs in an order that is known or worth keeping; false if there is none. */
-static bool run_by_order(const struct simulation *simulation, struct timeline *timeline)
-{
-    struct plan plan;
-    struct diagnostics said; /* again by the event loop */
-    const struct order_times *times;
-    const struct run_order *order = NULL;
-    if (!simulation->memo)
-        return false;
-    diagnostics_init(&said);
-    bool planned = plan_init(&plan, simulation, &said);
-    if (planned && critical_path_goes_by_order(&plan) && critical_path_applies(&plan))
-        order = plan_memo_order(simulation->memo, &plan, &times);
-    if (order)
-        critical_path_run_in(order, times, &plan, timeline);
-    if (planned)
-        plan_fini(&plan);
-    diagnostics_fini(&said);
-    return order;
+    struct plan_memo *memo = plan->simulation->memo;
+    if (!memo || !critical_path_goes_by_order(plan) || !critical_path_applies(plan))
+        return NULL;
+    return plan_memo_order(memo, plan, times);
 }
 
 static bool run(const struct simulation *simulation, struct timeline *timeline, struct diagnostics *diag)
 {
-    bool good = run_by_order(simulation, timeline) || run_events(simulation, timeline, diag);
+    struct plan plan;
+    const struct order_times *times;
+    if (!plan_init(&plan, simulation, diag))
+        return false;
+    bool good = true;
+    const struct run_order *order = known_order(&plan, &times);
+    if (order) {
+        critical_path_run_in(order, times, &plan, timeline);
+        plan_fini(&plan);
+    } else {
+        struct event_loop loop;
+        event_loop_init_planned(&loop, &plan, timeline);
+        good = run_execution(&loop, diag);
+        event_loop_fini(&loop);
+    }
     timeline->unshared = true;
     return good;
 }

@@ -314,18 +314,25 @@ struct activity event_loop_send(const struct event_loop *loop, uint32_t message)
 
 /* ---- the loop ---- */
 
-bool event_loop_init(struct event_loop *loop, const struct simulation *simulation, struct timeline *timeline,
-                     struct diagnostics *diag)
+void event_loop_init_planned(struct event_loop *loop, const struct plan *plan, struct timeline *timeline)
 {
+    const struct simulation *simulation = plan->simulation;
     const struct ensemble *ensemble = simulation->ensemble;
-    *loop = (struct event_loop){.simulation = simulation};
-    if (!plan_init(&loop->plan, simulation, diag))
-        return false;
+    *loop = (struct event_loop){.simulation = simulation, .plan = *plan};
     recorder_init(&loop->recorder, simulation, timeline);
     slowdown_init(&loop->slowdown, simulation->cost, ensemble->n_instances);
     device_turns_init(&loop->turns, ensemble, simulation->placement, simulation->cost->topology->ranks_per_device);
     sm_queue_init(&loop->sms, &loop->plan);
     loop->waiting = memory_zeroed(2 * (size_t)ensemble->n_instances, sizeof *loop->waiting);
+}
+
+bool event_loop_init(struct event_loop *loop, const struct simulation *simulation, struct timeline *timeline,
+                     struct diagnostics *diag)
+{
+    struct plan plan;
+    if (!plan_init(&plan, simulation, diag))
+        return false;
+    event_loop_init_planned(loop, &plan, timeline);
     return true;
 }
 

@@ -50,6 +50,8 @@ struct event_loop {
 /* False, with messages, when something cannot be planned. */
 bool event_loop_init(struct event_loop *loop, const struct simulation *simulation, struct timeline *timeline,
                      struct diagnostics *diag);
+/* The same with a plan that has been made, which is the loop's then. */
+void event_loop_init_planned(struct event_loop *loop, const struct plan *plan, struct timeline *timeline);
 void event_loop_fini(struct event_loop *loop);
 
 /* Lets begin all that is ready. */
