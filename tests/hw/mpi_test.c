@@ -224,10 +224,18 @@ static void expect(const struct outcome *outcome, int status, const char *text)
         fail_msg("expected status %d and '%s', got %d:\n%s", status, text, outcome->status, outcome->text);
 }
 
-static void expect_everything(const char *worker)
+/* Under the sanitizers half of the degrees, from the first or from the second on, and half of the schedules: starting
+ * the processes takes longest. */
+#ifdef __SANITIZE_ADDRESS__
+#define APART 2
+#else
+#define APART 1
+#endif
+
+static void expect_everything(const char *worker, size_t first)
 {
-    const uint32_t degrees[] = {1, 2, 3, 5};
-    for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++) {
+    const uint32_t degrees[] = {1, 2, 5, 3};
+    for (size_t i = first % APART; i < sizeof degrees / sizeof *degrees; i += APART) {
         char arguments[64], last[64];
         snprintf(arguments, sizeof arguments, "%s %u", worker, degrees[i]);
         snprintf(last, sizeof last, "rank %u got everything", degrees[i] - 1);
@@ -240,13 +248,13 @@ static void expect_everything(const char *worker)
 static void messages_of_all_sizes_arrive_between_any_number_of_ranks(void **state)
 {
     (void)state;
-    expect_everything("exchange");
+    expect_everything("exchange", 1);
 }
 
 static void collectives_bring_what_members_expect(void **state)
 {
     (void)state;
-    expect_everything("calls");
+    expect_everything("calls", 0);
 }
 
 static void ranks_sit_where_the_schedule_wants_them(void **state)
@@ -258,10 +266,12 @@ static void ranks_sit_where_the_schedule_wants_them(void **state)
         snprintf(line, sizeof line, "rank %u got everything", r);
         expect(&outcome, 0, line);
     }
-    struct outcome run = start(6, "run usp 6 0"); /* groups of two, rings of three */
+    struct outcome run = start(6, "inner usp 6 0"); /* groups of two, rings of three */
     expect(&run, 0, "full check passed");
-    run = start(6, "inner usp 6 0");
+#ifndef __SANITIZE_ADDRESS__ /* under which usp runs below */
+    run = start(6, "run usp 6 0");
     expect(&run, 0, "full check passed");
+#endif
 }
 
 static struct outcome run_schedule(const char *what, const char *algorithm, uint32_t cp, int narrow)
@@ -276,10 +286,13 @@ static void schedules_give_the_reference_under_mpi(void **state)
 {
     (void)state;
     unsigned calls = 0;
-    for (size_t a = 0; algorithms[a]; a++) {
+    size_t n = 0;
+    while (algorithms[n])
+        n++;
+    for (size_t a = 0; a < n; a += APART) {
         const char *name = algorithms[a]->name;
-        uint32_t cp = 2 + (uint32_t)a % 3;
-        int narrow = a % 2; /* every algorithm in every type: random_runs_test.c */
+        uint32_t cp = 2 + (uint32_t)(a / APART) % 3;
+        int narrow = a / APART % 2; /* every algorithm in every type: random_runs_test.c */
         struct outcome outcome = run_schedule("run", name, cp, narrow);
         expect(&outcome, 0, "full check passed");
         if (!strstr(outcome.text, "collectives: library"))
@@ -299,7 +312,7 @@ static void schedules_give_the_reference_under_mpi(void **state)
 static void a_layer_of_two_by_two_ranks_is_right(void **state)
 {
     (void)state;
-    for (int narrow = 0; narrow < 2; narrow++) {
+    for (int narrow = APART - 1; narrow < 2; narrow++) {
         struct outcome ring = run_schedule("layer", narrow ? "all-gather" : "ring", 4, narrow);
         expect(&ring, 0, "full check passed");
         expect(&ring, 0, "rank 3 sent");
