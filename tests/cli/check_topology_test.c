@@ -155,7 +155,12 @@ static void malformed_paths_are_refused(void **state)
     (void)state;
     static const char *const wrong[] = {"1",   "",     ":",    "1:",   ":2",   "1-2",   "1:2:3",
                                         "a:b", "-1:2", "1:+2", "1: 2", "1:2x", "0x1:2", "1.0:2"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+#ifdef __SANITIZE_ADDRESS__
+    const size_t apart = 3; /* some of them: each is a start of its own */
+#else
+    const size_t apart = 1;
+#endif
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i += apart) {
         char *arguments = memory_format("--check dgx-h100-4 --path '%s'", wrong[i]);
         char *message = memory_format("--path '%s', expected two GPU numbers, such as 0:9", wrong[i]);
         expect_misuse(arguments, message);
@@ -259,12 +264,17 @@ static void what_is_not_there_is_not_drawn(void **state)
     outcome_fini(&outcome);
 }
 
+/* In two formats, under the sanitizers in one. */
+#ifdef __SANITIZE_ADDRESS__
+#define DRAWINGS "--plot $DIR/c.png"
+#else
+#define DRAWINGS "--plot $DIR/c.png --plot $DIR/c.pdf"
+#endif
+
 static void every_shipped_cluster_can_be_drawn(void **state)
 {
     (void)state;
-    expect("for f in topologies/*.ini; do $CPSIM --check $f --plot $DIR/c.png --plot $DIR/c.pdf >/dev/null || exit 1; "
-           "done",
-           0, "", "");
+    expect("for f in topologies/*.ini; do $CPSIM --check $f " DRAWINGS " >/dev/null || exit 1; done", 0, "", "");
     expect("$CPSIM --check gb200-nvl72 --plot -", 0, "rack switch", "");
     expect(THREE_LEVELS "$CPSIM --check $DIR/three.ini --plot $DIR/three.svg", 0, NULL, "");
 }

@@ -340,10 +340,9 @@ static void pipes_are_read_once_or_refused(void **state)
 static void every_shipped_file_passes_the_check(void **state)
 {
     (void)state;
-    expect("for f in topologies/*.ini; do $CPSIM --check $f || exit 1; done", 0, NULL, "");
-    expect("for f in experiments/*.ini; do $CPSIM --check $f || exit 1; done", 0, NULL, "");
-    expect("for f in models/devices/*.ini models/transformers/*.ini; do $CPSIM --check $f || exit 1; done", 0, NULL,
-           "");
+    expect("$CPSIM --check topologies/*.ini", 0, NULL, "");
+    expect("$CPSIM --check experiments/*.ini", 0, NULL, "");
+    expect("$CPSIM --check models/devices/*.ini models/transformers/*.ini", 0, NULL, "");
 }
 
 static void events_walk_through_the_small_case(void **state)

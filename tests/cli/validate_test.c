@@ -591,8 +591,10 @@ static void many_rows_are_shown_by_their_worst(void **state)
     }
     write_links("many", "many", "", rows);
     free(rows);
-    expect("$CPSIM --validate $DIR/many --quiet", 0, "", NULL);
-    struct outcome few = shell("$CPSIM --validate $DIR/many"), all = shell("$CPSIM --validate $DIR/many --details");
+#define MANY "$CPSIM --validate $DIR/many --engine analytic"
+    expect(MANY " --quiet", 0, "", NULL);
+    struct outcome few = shell(MANY), all = shell(MANY " --details");
+#undef MANY
     assert_non_null(strstr(few.out, "The 12 largest of 41 errors (--details: all rows)"));
     assert_non_null(strstr(few.out, "+10.0%"));
     assert_null(strstr(few.out, "41 MB"));
@@ -643,8 +645,7 @@ static void check_reads_sets(void **state)
 static void the_shipped_sets_are_well_formed(void **state)
 {
     (void)state;
-    expect("for set in " CPSIM_SOURCE_DIR "/experiments/published/*.ini; do $CPSIM --check $set || exit 1; done", 0,
-           "published set, ok", NULL);
+    expect("$CPSIM --check " CPSIM_SOURCE_DIR "/experiments/published/*.ini", 0, "published set, ok", "");
 }
 
 static int end(void **state)
