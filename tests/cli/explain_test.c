@@ -61,8 +61,10 @@ static void expect_sums(const json_t *json)
 
 #ifdef __SANITIZE_ADDRESS__
 #define SETTINGS_TRIED 2
+#define ASKED_APART 3
 #else
 #define SETTINGS_TRIED 6
+#define ASKED_APART 1
 #endif
 
 static void pieces_add_up_to_the_step(void **state)
@@ -111,7 +113,8 @@ static void folding_changes_nothing(void **state)
     json_decref(whole);
 }
 
-/* Each change that options ask for gives the step of the command with these options. */
+/* Each change that options ask for (under the sanitizers one of three) gives the step of the command with these
+ * options. */
 static void a_change_gives_what_its_options_give(void **state)
 {
     (void)state;
@@ -135,6 +138,8 @@ static void a_change_gives_what_its_options_give(void **state)
         const char *options = text(change, "options");
         if (!options || strstr(options, "buffers")) /* which is set already */
             continue;
+        if (asked++ % ASKED_APART)
+            continue;
         char *command = memory_format(CHANGED "%s --json -", options);
         json_t *run = json_of(command);
         if (fabs(number(json_object_get(run, "step"), "seconds") - shortest) > 0)
@@ -142,7 +147,6 @@ static void a_change_gives_what_its_options_give(void **state)
                      number(json_object_get(run, "step"), "seconds"));
         json_decref(run);
         free(command);
-        asked++;
     }
     assert_true(asked >= 6 && refused >= 1);
     json_decref(json);
@@ -231,12 +235,12 @@ static void levels_that_nothing_crosses_are_told(void **state)
 static void products_are_tried_where_there_are_some(void **state)
 {
     (void)state;
-    struct outcome outcome = shell(ASKED "--explain");
+    struct outcome outcome = shell(ASKED "--engine analytic --explain");
     assert_int_equal(outcome.status, 0);
     assert_non_null(strstr(outcome.out, "attention kernels twice as fast"));
     assert_null(strstr(outcome.out, "matrix products"));
     outcome_fini(&outcome);
-    expect(ASKED "--explain --set workload.scope=layer", 0, "matrix products twice as fast", "");
+    expect(ASKED "--engine analytic --explain --set workload.scope=layer", 0, "matrix products twice as fast", "");
 }
 
 static void long_chains_are_cut_unless_details_are_wanted(void **state)
@@ -244,8 +248,11 @@ static void long_chains_are_cut_unless_details_are_wanted(void **state)
     (void)state;
 #define LONG ASKED "--set schedule.algorithm=dist-flash --set schedule.sharding=contiguous --engine analytic --explain "
     expect(LONG, 0, "shorter stretches between them", "");
-    expect(LONG "--details", 0, "does not apply here", "");
-    expect(LONG "--details | grep -c 'shorter stretches' || true", 0, "0\n", "");
+    struct outcome details = shell(LONG "--details");
+    assert_int_equal(details.status, 0);
+    assert_non_null(strstr(details.out, "does not apply here"));
+    assert_null(strstr(details.out, "shorter stretches"));
+    outcome_fini(&details);
 #undef LONG
 }
 
@@ -256,8 +263,11 @@ static void the_path_is_drawn(void **state)
 #define DRAWN ASKED "--engine analytic --explain "
     expect(DRAWN "--plot $DIR/p.svg --script - --quiet | grep -c boxxyerror", 0, "7\n", "");
     expect(DRAWN "--plot $DIR/p.svg --quiet && grep -c 'merges and sums' $DIR/p.svg", 0, NULL, "");
-    expect(DRAWN "--plot -", 0, "since the phase began", "");
-    expect(DRAWN "--plot -", 0, "####", "");
+    struct outcome drawing = shell(DRAWN "--plot -");
+    assert_int_equal(drawing.status, 0);
+    assert_non_null(strstr(drawing.out, "since the phase began"));
+    assert_non_null(strstr(drawing.out, "####"));
+    outcome_fini(&drawing);
 #undef DRAWN
 }
 

@@ -105,7 +105,11 @@ static void a_machine_faster_in_everything_is_as_much_faster(void **state)
     (void)state;
     static const char *const settings[ALGORITHMS_TRIED] = {
         "--set workload.seq_len=4Ki --set schedule.implementation=ring-flash-attention-eager",
+#ifdef __SANITIZE_ADDRESS__ /* under which the first alone takes seconds by SimGrid */
+        "--set schedule.algorithm=all-gather --engine analytic",
+#else
         "--set schedule.algorithm=all-gather",
+#endif
 #ifndef __SANITIZE_ADDRESS__
         "--set schedule.algorithm=ulysses --set parallel.cp=8 --engine analytic",
         "--set schedule.algorithm=usp --set schedule.implementation=yunchang",
