@@ -19,7 +19,11 @@
 #include "tests/predict.h"
 #include "tests/random_experiment.h"
 
+#ifdef __SANITIZE_ADDRESS__
+#define QUESTIONS 130
+#else
 #define QUESTIONS 400
+#endif
 #define KEYS (sizeof keys / sizeof *keys)
 
 static const char topology[] =

@@ -115,6 +115,13 @@ static void every_schedule_of_every_algorithm_passes(void **state)
     assert_int_equal(failed, 0);
 }
 
+/* Under the sanitizers one of three operations of a rank, of the next rank others. */
+#ifdef __SANITIZE_ADDRESS__
+#define OPS_APART 3
+#else
+#define OPS_APART 1
+#endif
+
 /* In a schedule where every block is seen, any one operation left out is missed. (All-gather's own copy of its keys is
  * still there in the backward pass, and need not be made again.) */
 static void no_operation_can_be_left_out(void **state)
@@ -130,7 +137,7 @@ static void no_operation_can_be_left_out(void **state)
         }
         for (uint32_t rank = 0; rank < f->schedule.ranks; rank++) {
             struct program *program = &f->programs[rank];
-            for (uint32_t op = 0; op < program->n_ops; op++) {
+            for (uint32_t op = (i + rank) % OPS_APART; op < program->n_ops; op += OPS_APART) {
                 struct program whole = *program;
                 struct op dropped = program->ops[op];
                 bool own_copy =
