@@ -68,6 +68,18 @@ static void expect_same_best(const json_t *a, const json_t *b)
     }
 }
 
+/* Under the sanitizers fewer candidates, each of which they make take long: without other recomputation, shardings, and
+ * with one of two sizes of memory. */
+#ifdef __SANITIZE_ADDRESS__
+#define FIX_RECOMPUTE " --fix step.recompute"
+#define FIX_SHARDING " --fix schedule.sharding"
+#define FIRST_SIZE 1
+#else
+#define FIX_RECOMPUTE
+#define FIX_SHARDING
+#define FIRST_SIZE 0
+#endif
+
 /* The search leaves out most of the candidates, and finds what looking at all of them finds. */
 static void advice_equals_exhaustive(void **state)
 {
@@ -80,8 +92,8 @@ static void advice_equals_exhaustive(void **state)
         "dgx-h100-4 $DIR/small.ini --gpus 8 --fix step.recompute --engine analytic",
         "dgx-h100-4 $DIR/small.ini --gpus 4 --engine analytic",
 #endif
-        "dgx-h100-4 $DIR/full.ini --gpus 4 --fix step.zero --engine analytic --set workload.batch=2",
-        "dgx-h100-4 $DIR/window.ini --gpus 4 --fix step.recompute --fix step.zero",
+        "dgx-h100-4 $DIR/full.ini --gpus 4 --fix step.zero --engine analytic --set workload.batch=2" FIX_RECOMPUTE,
+        "dgx-h100-4 $DIR/window.ini --gpus 4 --fix step.recompute --fix step.zero" FIX_SHARDING,
 #ifndef __SANITIZE_ADDRESS__
         "dgx-h100-4 $DIR/small.ini --gpus 16 --fix step.recompute --fix step.zero --vary parallel.dp=4 --engine "
         "analytic",
@@ -103,7 +115,7 @@ static void advice_equals_exhaustive(void **state)
 #ifndef __SANITIZE_ADDRESS__
     assert_true(left > all_candidates / 2);
 #else
-    assert_true(left >= 0 && left < all_candidates);
+    assert_true(left > 0 && left < all_candidates);
 #endif
 }
 
@@ -114,7 +126,7 @@ static void what_fits_decides(void **state)
     write_file("small.ini", MODEL("2") WORKLOAD("4Ki", "causal") STEP);
     static const char question[] = "dgx-h100-4 $DIR/small.ini --gpus 4 --fix schedule.algorithm --engine analytic "
                                    "--set 'step.reserve=%s'";
-    for (int tight = 0; tight < 2; tight++) {
+    for (int tight = FIRST_SIZE; tight < 2; tight++) {
         char *text = memory_format(question, tight ? "79.2 GiB" : "78.8 GiB"),
              *all = memory_format("%s --exhaustive", text);
         json_t *advice = advice_of(text), *exhaustive = advice_of(all);
