@@ -70,8 +70,10 @@ static void a_device_that_fails_ends_the_run_with_its_reason(void **state)
 /* Longer than whoever else uses the machine may hold up a step that is well. */
 #ifdef __SANITIZE_ADDRESS__
 #define STALL_LIMIT 2
+#define MOMENTS_APART 100 /* each lasts that long: before, and after the clock is read */
 #else
 #define STALL_LIMIT 1
+#define MOMENTS_APART 50
 #endif
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)
@@ -104,7 +106,7 @@ static void stall(struct scene *scene, int after, bool bare, bool graph)
 static void a_device_that_stalls_is_given_up(void **state)
 {
     (void)state;
-    for (int after = 0; after < 120; after += 50) { /* before, while, and after the clock is read */
+    for (int after = 0; after < 120; after += MOMENTS_APART) { /* before, while, and after the clock is read */
         struct scene scene;
         stall(&scene, after, after == 0, false);
     }
