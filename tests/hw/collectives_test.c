@@ -17,6 +17,15 @@
 
 /* ---- the transport ---- */
 
+/* Under the sanitizers a third of the calls, and fewer random experiments of each algorithm and type. */
+#ifdef __SANITIZE_ADDRESS__
+#define CALLS 100
+#define CASES 5
+#else
+#define CALLS 300
+#define CASES 12
+#endif
+
 struct rank {
     struct transport *end;
     uint32_t rank, ranks;
@@ -27,7 +36,7 @@ struct rank {
 static void *run_rank(void *context)
 {
     struct rank *me = context;
-    me->good = run_cases(&transport_local, me->end, me->rank, me->ranks, 300);
+    me->good = run_cases(&transport_local, me->end, me->rank, me->ranks, CALLS);
     return NULL;
 }
 
@@ -186,13 +195,6 @@ static bool run_both_ways(const struct experiment *experiment, const char *what)
     diagnostics_fini(&diag);
     return runs;
 }
-
-/* Random experiments of each algorithm and type. */
-#ifdef __SANITIZE_ADDRESS__
-#define CASES 5
-#else
-#define CASES 12
-#endif
 
 static void schedules_with_collectives_run_in_both_ways(void **state)
 {
