@@ -168,7 +168,7 @@ static void a_key_without_effect_at_every_point_is_an_error(void **state)
 #ifdef __SANITIZE_ADDRESS__
 #define MANY_SECONDS "--set parallel.cp=16 --set workload.seq_len=1Mi "
 #else
-#define MANY_SECONDS "--set parallel.cp=64 --set workload.seq_len=8Mi "
+#define MANY_SECONDS "--set parallel.cp=32 --set workload.seq_len=4Mi "
 #endif
 
 static void an_interrupt_ends_the_sweep_and_its_children(void **state)
