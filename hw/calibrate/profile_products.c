@@ -40,7 +40,7 @@ void profile_write_products(const struct calibration *c, FILE *stream)
         fprintf(stream, "\n[product %s]\n", dtype_name(table->dtype));
         write_rates(table, stream);
         fprintf(stream, "tile     = %" PRIu32 "x%" PRIu32 "\nprologue = %.3g\nspread   = %.3g\n", table->tile_rows,
-                table->tile_columns, table->prologue, table->spread);
+                table->tile_columns, table->prologue, profile_spread(table->spread));
         profile_write_source(c, stream);
     }
 }

@@ -61,7 +61,7 @@ static void write_table(const struct calibration *c, const struct measured_table
     fprintf(stream, "\n[attention %s %s %" PRIu32 " %s]\n", c->kernel,
             table->pass == PASS_FORWARD ? "forward" : "backward", table->head_dim, dtype);
     fprintf(stream, "dtype  = %s\nheads  = %" PRIu32 "\nbatch  = 1\nspread = %.3g\n", dtype, table->blocks[0].heads,
-            table->spread);
+            profile_spread(table->spread));
     write_rates(table, BLOCK_FULL, stream);
     write_rates(table, BLOCK_CAUSAL, stream);
     profile_write_source(c, stream);
@@ -135,7 +135,7 @@ bool profile_write(const struct calibration *c, FILE *stream)
         fprintf(stream, "%-11s = %.5g GB/s\n", steps[step], c->steps[step].value / 1e9);
         spread = fmax(spread, c->steps[step].spread);
     }
-    fprintf(stream, "spread      = %.3g\n", spread);
+    fprintf(stream, "spread      = %.3g\n", profile_spread(spread));
     profile_write_source(c, stream);
     profile_write_products(c, stream);
     for (uint32_t i = 0; i < c->n_tables; i++)
@@ -168,7 +168,7 @@ static void write_level(const struct measured_level *level, FILE *stream)
                        : "KiB",
                 rate / (giga ? 1e9 : 1e6), giga ? "GB/s" : "MB/s");
     }
-    fprintf(stream, "\nspread = %.3g\n", level->spread);
+    fprintf(stream, "\nspread = %.3g\n", profile_spread(level->spread));
 }
 
 bool profile_write_topology(const struct calibration *c, const char *device, FILE *stream)

@@ -20,10 +20,11 @@ void device_print_dtypes(uint32_t dtypes, char *text, size_t size);
 bool device_parse_source(void *target, const char *text, const char **expected);
 void device_print_source(const void *target, char *text, size_t size);
 
+#define SPREAD_MAX 10 /* nothing is known of what varies by more than so many times itself */
 #define SPREAD_KEY(STRUCT, MEMBER, HELP)                                                                               \
     {                                                                                                                  \
         .name = "spread", .type = KEY_QUANTITY, .dimension = DIMENSION_NUMBER, .offset = offsetof(STRUCT, MEMBER),     \
-        .fallback = "0", .minimum = 0, .maximum = 10, .form = "a share such as 0.03", .help = (HELP)                   \
+        .fallback = "0", .minimum = 0, .maximum = SPREAD_MAX, .form = "a share such as 0.03", .help = (HELP)           \
     }
 #define SOURCE_KEY                                                                                                     \
     {                                                                                                                  \

@@ -88,6 +88,24 @@ static bool write_toy_topology(const struct calibration *c, FILE *stream)
     return profile_write_topology(c, "toy", stream);
 }
 
+/* Of messages that a machine was taken away from in between. */
+static void any_spread_can_be_read_back(void **state)
+{
+    (void)state;
+    struct link_point points[LINK_POINTS_MAX];
+    struct calibration *c = with_level(2, points, made_up_points(points, 3e-6, 4e10));
+    c->levels[0].spread = 26.9;
+    char *text = text_of(write_toy_topology, c);
+    struct topology topology;
+    struct diagnostics diag;
+    diagnostics_init(&diag);
+    assert_true(topology_read_text(&topology, "t", text, &diag));
+    assert_close(topology.levels[0].spread, SPREAD_MAX, 1e-9);
+    topology_fini(&topology);
+    free(text);
+    free(c);
+}
+
 /* Whatever the curve's shape: steps, a hump, a size that took less time than a smaller one. */
 static void the_model_gives_every_measured_size_its_time(void **state)
 {
@@ -510,6 +528,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(alpha_and_bandwidth_come_back_from_made_up_timings),
+        cmocka_unit_test(any_spread_can_be_read_back),
         cmocka_unit_test(the_model_gives_every_measured_size_its_time),
         cmocka_unit_test(no_rate_exceeds_the_bandwidth_whatever_the_times),
         cmocka_unit_test(written_tables_foretell_the_times_they_were_made_of),
