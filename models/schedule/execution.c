@@ -284,16 +284,6 @@ struct activity execution_receive_of(const struct execution *e, struct activity 
     return ensemble_other_end(e->ensemble, send);
 }
 
-const struct stream_order *execution_order(const struct execution *e, uint32_t instance)
-{
-    return &ensemble_shape(e->ensemble, instance)->order;
-}
-
-uint32_t execution_instances(const struct execution *e)
-{
-    return e->ensemble->n_instances;
-}
-
 const struct program *execution_program(const struct execution *e, uint32_t instance)
 {
     return ensemble_program(e->ensemble, instance);

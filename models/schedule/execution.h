@@ -48,10 +48,6 @@ void execution_explain(const struct execution *execution, struct diagnostics *di
 /* The receiving end of a send. */
 struct activity execution_receive_of(const struct execution *execution, struct activity send);
 
-/* The order of an instance's streams: what each operation waits for. */
-const struct stream_order *execution_order(const struct execution *execution, uint32_t instance);
-
-uint32_t execution_instances(const struct execution *execution);
 const struct program *execution_program(const struct execution *execution, uint32_t instance);
 const struct ensemble *execution_ensemble(const struct execution *execution);
 

@@ -163,7 +163,8 @@ static void expect_order(const struct scene *scene)
     const struct timeline *timeline = &scene->run.timeline;
     const struct program *programs = hardware_programs(scene->hardware);
     for (uint32_t r = 0; r < scene->run.n_ranks; r++) {
-        const struct stream_order *order = execution_order(hardware_execution(scene->hardware), r);
+        const struct ensemble *ensemble = execution_ensemble(hardware_execution(scene->hardware));
+        const struct stream_order *order = &ensemble_shape(ensemble, r)->order;
         const struct moment *moments = timeline->moments[r];
         for (uint32_t i = 0; i < programs[r].n_ops; i++) {
             double end = timeline->phase_end[program_phase(&programs[r], i)];

@@ -45,7 +45,7 @@ static struct rank_time measure(struct hand *hand, double forward, double backwa
     struct rank_time time;
     const double phase_end[PHASE_COUNT] = {forward, backward};
     struct rank_ops ops;
-    rank_ops_init(&ops, execution_order(execution, 0));
+    rank_ops_init(&ops, &ensemble_shape(execution_ensemble(execution), 0)->order);
     rank_time_init(&time, &ops, (struct instance_times){.moments = hand->moments}, phase_end);
     rank_ops_fini(&ops);
     execution_destroy(execution);
